@@ -1,0 +1,33 @@
+#pragma once
+// What a segment's graph becomes: something that can be run again and again.
+
+#include "graph/graph.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
+
+#include <memory>
+#include <vector>
+
+namespace dynrun::runtime {
+
+/// Runs a graph. Safe to call from several threads at once; needs no interpreter lock.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+
+  /// `inputs`: one defined tensor an input of the graph, in its order, of the recorded type. Gives the graph's outputs in
+  /// order, with eager's sizes, strides, dtype and aliasing. Tensors that the graph writes in place are written back.
+  /// Throws what the failing operator throws (c10::Error and its kinds).
+  virtual std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) = 0;
+
+  /// How many generated kernels, and how many library or dispatcher calls, one run makes.
+  virtual int kernel_count() const { return 0; }
+  virtual int extern_count() const { return 0; }
+};
+
+/// Replays libtorch's own operators one by one through the dispatcher, each under the mode it was recorded in:
+/// the meaning of a graph by definition. Random operators draw from the generators that eager would use.
+std::unique_ptr<Executable> make_replayer(std::shared_ptr<const graph::Graph> graph);
+
+}  // namespace dynrun::runtime

@@ -1,0 +1,1 @@
+int dynrun_placeholder() { return 0; }

@@ -1,0 +1,28 @@
+#pragma once
+// CPython 3.12's interpreter frame, field by field. The internal headers do not compile as C++; compat_3_12.c asserts that
+// this mirror has the same layout.
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace dynrun::python {
+
+enum FrameOwner : char { kOwnedByThread = 0, kOwnedByGenerator = 1, kOwnedByFrameObject = 2, kOwnedByCStack = 3 };
+
+struct Frame {
+  PyCodeObject* code;       // strong
+  Frame* previous;          // borrowed
+  PyObject* function;       // strong
+  PyObject* globals;        // borrowed
+  PyObject* builtins;       // borrowed
+  PyObject* locals;         // strong, may be null
+  PyFrameObject* frame_object;  // strong, may be null
+  std::uint16_t* previous_instruction;  // the last instruction started; code units
+  int stack_top;            // offset of the stack top in localsplus when not running
+  std::uint16_t return_offset;
+  char owner;
+  PyObject* localsplus[1];  // locals, cells, free variables, then the stack
+};
+
+}  // namespace dynrun::python

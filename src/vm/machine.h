@@ -1,0 +1,140 @@
+#pragma once
+// The VM: runs Python frames by dynrun bytecode, with real objects, in CPython's own frames.
+//
+// One Machine is one run of the interpreter loop: it is made by the frame hook for one frame (its base) and runs the Python
+// functions that frame calls without recursing in C, as a chain of activations. C code that calls Python again makes a nested
+// Machine (`parent`). Everything here needs the GIL.
+//
+// Ownership: an activation's locals and stack slots live in its CPython frame and hold strong references. At every
+// instruction boundary `Activation::pc` and `Activation::stack_pointer` are up to date while an observer is attached.
+
+#include "bytecode/code.h"
+#include "python/frame.h"
+
+#include <Python.h>
+
+namespace dynrun::vm {
+
+/// What happens to the caller when an inlined call returns `value`.
+enum class Continuation : std::uint8_t {
+  kPushResult,    // push it: an ordinary call, or a property, `__getattr__`, operator method run inline
+  kDropPushHeld,  // drop it (must be None, else TypeError as for `__init__`), push `held`: an instance being constructed
+  kDrop,          // drop it: `__setattr__`, `__setitem__`, `__delattr__`, a property setter
+  kPushTruth,     // push bool(value): `__contains__`
+  kPushNotTruth,  // push not bool(value)
+  kReturnBase,    // the base activation: the Machine is done
+};
+
+struct Activation {
+  python::Frame* frame = nullptr;
+  const bytecode::Code* code = nullptr;
+  std::int32_t pc = 0;                  // index into code->instructions of the instruction to run next
+  PyObject** stack_pointer = nullptr;   // one past the top
+  Activation* caller = nullptr;         // null for the base
+  Continuation continuation = Continuation::kReturnBase;  // what the caller does with the result
+  PyObject* held = nullptr;             // strong; for kDropPushHeld
+
+  PyObject** locals() { return frame->localsplus; }
+  PyObject** stack_base() { return frame->localsplus + code->locals_count; }
+  int stack_depth() { return static_cast<int>(stack_pointer - stack_base()); }
+  PyObject* peek(int from_top) { return stack_pointer[-from_top]; }  // 1 is the top
+  void push(PyObject* strong) { *stack_pointer++ = strong; }
+  PyObject* pop() { return *--stack_pointer; }
+};
+
+/// An observer's answer for the instruction at activation.pc.
+enum class Decision : std::uint8_t {
+  kExecute,   // run it as usual; `after` follows when it is done
+  kResume,    // the observer has done it, or has changed the chain: look at machine.top again and go on (`after` does not follow)
+  kRaise,     // a Python error is set: unwind from this instruction
+  kReturn,    // the base activation has returned machine.result
+  kHandOver,  // give the top frame to CPython's evaluator; its caller goes on here
+};
+
+class Machine;
+
+/// Sees every instruction of a machine while attached to it. All calls hold the GIL.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Before the instruction at machine.top->pc.
+  virtual Decision before(Machine& machine, Activation& activation, const bytecode::Instruction& instruction) = 0;
+  /// After an instruction that ran by kExecute. A call that pushed an activation, or a return, counts as done at once:
+  /// machine.top has then changed. When `raised`, unwinding is complete: machine.top stands at the handler.
+  virtual void after(Machine& machine, const bytecode::Instruction& instruction, bool raised) = 0;
+  /// The frame of `activation` was pushed (an inlined call) or is about to be cleared, with its result (null: it raised).
+  virtual void entered(Machine& machine, Activation& activation) = 0;
+  virtual void leaving(Machine& machine, Activation& activation, PyObject* result) = 0;
+};
+
+/// Asked by a machine without an observer whenever it is about to start a frame (base or inlined call; never a resumed
+/// generator), and when a machine is created, so that hot code can be recorded or replayed.
+/// Returns an observer to attach from now on, or null. `observer->before` is then called for the first instruction.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual Observer* starting(Machine& machine, Activation& activation) = 0;
+  /// The machine is done or being unwound; an observer attached to it must let go.
+  virtual void finished(Machine& machine) = 0;
+};
+
+class Machine {
+ public:
+  Activation* top = nullptr;
+  Activation* base = nullptr;
+  Machine* parent = nullptr;      // the machine of this thread that was running when C code called Python again
+  Observer* observer = nullptr;   // detach by setting null: the machine then runs on at full speed
+  PyObject* result = nullptr;     // strong; with Decision::kReturn
+
+  /// Pushes an activation that calls `function` (a PyFunctionObject, borrowed) with `positional` positional and then keyword
+  /// arguments named by `keyword_names` (null or a tuple). Arguments are stolen, on failure too. The caller's pc must already
+  /// stand behind the calling instruction and its operands be popped. Returns null with a TypeError set when binding fails.
+  /// A generator or coroutine function is no inlined call: ask `is_inlinable` first.
+  Activation* push_call(PyObject* function, PyObject* const* arguments, Py_ssize_t positional, PyObject* keyword_names,
+                        Continuation continuation, PyObject* held = nullptr);
+
+  /// Pushes an activation for `function` with an empty frame (every local null, stack empty, pc 0), to be filled by the caller:
+  /// how a replayed segment rebuilds the frames of its exit. `call_pc` of the caller must already stand behind the call.
+  Activation* push_frame(PyObject* function, Continuation continuation, PyObject* held = nullptr);
+
+  /// Clears the top frame and drops it without a result (a replayed segment's exit has fewer frames than its entry had).
+  void drop_top();
+
+  static bool is_inlinable(PyObject* callable);  // a Python function whose code is no generator, coroutine or async generator
+};
+
+/// Runs `frame` to its end in a new machine: the frame hook's body. `throwing` as for _PyEval_EvalFrameDefault.
+PyObject* run_frame(PyThreadState* thread, python::Frame* frame, bool throwing);
+
+/// The machine that runs on this thread, or null.
+Machine* current_machine();
+
+/// `engine` is asked about every frame that a machine starts. Null (the default): plain execution.
+void set_engine(Engine* engine);
+
+/// Which frames the hook gives to the VM.
+enum class FramePolicy : std::uint8_t {
+  kOff,   // none: CPython runs everything
+  kAll,   // every frame
+  kAuto,  // those that `set_frame_filter`'s function accepts
+};
+void set_frame_policy(FramePolicy policy);
+/// Called for each frame under kAuto, before its first instruction, cheaply. A frame it declines runs in CPython.
+void set_frame_filter(bool (*wants)(python::Frame* frame));
+
+/// Installs the PEP 523 hook in the current interpreter and checks CPython's internals against what dynrun was built for.
+/// Returns null, or what is wrong, in one line.
+const char* install_frame_hook();
+void remove_frame_hook();
+
+struct Counters {
+  std::uint64_t frames_vm = 0;       // frames started or resumed in the VM
+  std::uint64_t frames_cpython = 0;  // frames that the hook gave to CPython's evaluator
+  std::uint64_t handed_over = 0;     // frames that began in the VM and ended in CPython
+};
+Counters& counters();
+
+/// Test mode: hands each distinct (code object, instruction) boundary to CPython's evaluator once.
+void set_hand_over_stress(bool on);
+
+}  // namespace dynrun::vm

@@ -1,0 +1,56 @@
+# What dynrun builds on, as imported targets: dynrun::python, dynrun::torch, dynrun::torch_python, dynrun::llvm.
+
+if(NOT DYNRUN_PYTHON)
+  message(FATAL_ERROR "DYNRUN_PYTHON is not set: run tools/dynrun, which makes the environment and passes it here")
+endif()
+
+execute_process(
+  COMMAND ${DYNRUN_PYTHON} -c
+    "import sysconfig as s, importlib.util as u, os; v=s.get_config_vars(); print(s.get_path('include'), os.path.join(v['LIBDIR'], v['INSTSONAME']), os.path.dirname(u.find_spec('torch').origin), s.get_python_version(), sep=';')"
+  OUTPUT_VARIABLE DYNRUN_PYTHON_FACTS OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "${DYNRUN_PYTHON} cannot import torch: run tools/dynrun, which makes the environment")
+endif()
+list(GET DYNRUN_PYTHON_FACTS 0 DYNRUN_PYTHON_INCLUDE)
+list(GET DYNRUN_PYTHON_FACTS 1 DYNRUN_PYTHON_LIBRARY)
+list(GET DYNRUN_PYTHON_FACTS 2 DYNRUN_TORCH)
+file(STRINGS ${DYNRUN_TORCH}/version.py DYNRUN_TORCH_VERSION REGEX "^__version__ = ")
+string(REGEX REPLACE ".*'([0-9.]+).*" "\\1" DYNRUN_TORCH_VERSION "${DYNRUN_TORCH_VERSION}")
+
+add_library(dynrun_python_headers INTERFACE)
+target_include_directories(dynrun_python_headers SYSTEM INTERFACE ${DYNRUN_PYTHON_INCLUDE})
+add_library(dynrun::python ALIAS dynrun_python_headers)
+
+add_library(dynrun_torch INTERFACE)
+target_include_directories(dynrun_torch SYSTEM INTERFACE
+  ${DYNRUN_TORCH}/include ${DYNRUN_TORCH}/include/torch/csrc/api/include)
+target_link_libraries(dynrun_torch INTERFACE ${DYNRUN_TORCH}/lib/libtorch_cpu.so ${DYNRUN_TORCH}/lib/libc10.so)
+add_library(dynrun::torch ALIAS dynrun_torch)
+
+add_library(dynrun_torch_python INTERFACE)
+target_link_libraries(dynrun_torch_python INTERFACE
+  dynrun_torch dynrun_python_headers ${DYNRUN_TORCH}/lib/libtorch_python.so)
+add_library(dynrun::torch_python ALIAS dynrun_torch_python)
+
+find_package(LLVM 19 REQUIRED CONFIG PATHS /usr/lib/llvm-19)
+llvm_map_components_to_libnames(DYNRUN_LLVM_LIBRARIES
+  core orcjit passes x86 nvptx native target targetparser analysis support)
+add_library(dynrun_llvm INTERFACE)
+target_include_directories(dynrun_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+target_link_libraries(dynrun_llvm INTERFACE ${DYNRUN_LLVM_LIBRARIES})
+add_library(dynrun::llvm ALIAS dynrun_llvm)
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(Catch2 REQUIRED)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
