@@ -32,7 +32,7 @@ target_link_libraries(dynrun_torch_python INTERFACE
   dynrun_torch dynrun_python_headers ${DYNRUN_TORCH}/lib/libtorch_python.so)
 add_library(dynrun::torch_python ALIAS dynrun_torch_python)
 
-find_package(LLVM 19 REQUIRED CONFIG PATHS /usr/lib/llvm-19)
+find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19)
 llvm_map_components_to_libnames(DYNRUN_LLVM_LIBRARIES
   core orcjit passes x86 nvptx native target targetparser analysis support)
 add_library(dynrun_llvm INTERFACE)
