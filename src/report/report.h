@@ -1,0 +1,72 @@
+#pragma once
+// What a run did, in numbers and in lines for people. Knows nothing of Python: the engine fills a Report, this layer writes it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dynrun::report {
+
+/// A place in Python source.
+struct Place {
+  std::string file;
+  int line = 0;
+  std::string function;
+};
+
+/// Why recorded execution ended before it had to: an entry of the break table (`id`), with the text a user can act on.
+struct GraphBreak {
+  std::string id;      // stable, for programs: "opaque-call", "data-dependent-bool", ...
+  std::string reason;  // for people: what happened, what to do
+  Place place;
+  std::uint64_t count = 0;
+};
+
+/// A guard that failed: which (a path such as `arg 0 . shape[1]`), what it was when recorded, what it is now.
+struct GuardMiss {
+  std::string guard;
+  std::string was;
+  std::string now;
+  Place place;
+  std::uint64_t count = 0;
+};
+
+/// Code that the VM could not run and CPython did.
+struct ForeignFrame {
+  std::string reason;
+  Place place;
+  std::uint64_t count = 0;
+};
+
+/// The keys of `--stats` and of `dynrun.stats()` are the names of these members.
+struct Report {
+  std::uint64_t operators_total = 0;     // top-level operators on any thread, whoever ran them; a replay counts what it stands for
+  std::uint64_t operators_captured = 0;  // of these, those in segments
+  std::uint64_t segments_compiled = 0;
+  std::uint64_t segment_replays = 0;
+  std::uint64_t frames_vm = 0;        // Python frames started in the VM
+  std::uint64_t frames_cpython = 0;   // Python frames that CPython ran after the engine had started
+  std::uint64_t frames_replayed = 0;  // frames that replays stood for
+  double compile_seconds = 0;
+  std::vector<GraphBreak> graph_breaks;
+  std::vector<GuardMiss> guard_misses;
+  std::vector<ForeignFrame> foreign_frames;
+};
+
+/// The report as JSON, indented, ending in a newline. Text that is not UTF-8 has its bad bytes replaced.
+std::string to_json(const Report& report);
+
+/// The report for people (`--explain`): totals, then breaks and guard misses with their source lines, most frequent first.
+std::string to_text(const Report& report);
+
+/// Line `line` (from 1) of a file without its surrounding blanks; empty where it cannot be read.
+std::string source_line(const std::string& file, int line);
+
+/// Writes the whole text to a file. Returns nothing, or why it failed in one line with the cure.
+std::optional<std::string> write_file(const std::string& path, const std::string& text);
+
+/// Whether `path` can be written, without changing what it holds. Returns nothing, or why not in one line.
+std::optional<std::string> check_writable(const std::string& path);
+
+}  // namespace dynrun::report
