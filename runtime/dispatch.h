@@ -1,0 +1,35 @@
+#pragma once
+// Calling one graph node through the dispatcher.
+
+#include "graph/graph.h"
+
+#include <ATen/core/stack.h>
+
+#include <functional>
+
+namespace dynrun::runtime {
+
+/// Pushes the node's arguments, typed as its schema says; `value` gives the IValue of a graph value.
+void push_arguments(const graph::Node& node, const std::function<const c10::IValue&(graph::ValueId)>& value,
+                    torch::jit::Stack& stack);
+
+/// Calls `store(output, IValue)` for each entry of `node.outputs` that stands for a value.
+void take_results(const graph::Node& node, torch::jit::Stack& stack,
+                  const std::function<void(graph::ValueId, c10::IValue)>& store);
+
+/// Sets the thread's grad, inference and autocast mode to a node's, until destroyed.
+class ModeGuard {
+ public:
+  explicit ModeGuard(const graph::Mode& mode);
+  ~ModeGuard();
+  ModeGuard(const ModeGuard&) = delete;
+  ModeGuard& operator=(const ModeGuard&) = delete;
+
+ private:
+  std::optional<c10::InferenceMode> inference_;
+  bool old_grad_;
+  bool old_autocast_;
+  c10::ScalarType old_autocast_dtype_;
+};
+
+}  // namespace dynrun::runtime
