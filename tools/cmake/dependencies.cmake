@@ -6,7 +6,7 @@ endif()
 
 execute_process(
   COMMAND ${DYNRUN_PYTHON} -c
-    "import sysconfig as s, importlib.util as u, os; v=s.get_config_vars(); print(s.get_path('include'), os.path.join(v['LIBDIR'], v['INSTSONAME']), os.path.dirname(u.find_spec('torch').origin), s.get_python_version(), sep=';')"
+    "import sys, sysconfig as s, importlib.util as u, os; v=s.get_config_vars(); print(s.get_path('include'), os.path.join(v['LIBDIR'], v['INSTSONAME']), os.path.dirname(u.find_spec('torch').origin), '%d.%d.%d' % sys.version_info[:3], sep=';')"
   OUTPUT_VARIABLE DYNRUN_PYTHON_FACTS OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${DYNRUN_PYTHON} cannot import torch: run tools/dynrun, which makes the environment")
@@ -14,6 +14,7 @@ endif()
 list(GET DYNRUN_PYTHON_FACTS 0 DYNRUN_PYTHON_INCLUDE)
 list(GET DYNRUN_PYTHON_FACTS 1 DYNRUN_PYTHON_LIBRARY)
 list(GET DYNRUN_PYTHON_FACTS 2 DYNRUN_TORCH)
+list(GET DYNRUN_PYTHON_FACTS 3 DYNRUN_PYTHON_VERSION)
 file(STRINGS ${DYNRUN_TORCH}/version.py DYNRUN_TORCH_VERSION REGEX "^__version__ = ")
 string(REGEX REPLACE ".*'([0-9.]+).*" "\\1" DYNRUN_TORCH_VERSION "${DYNRUN_TORCH_VERSION}")
 
@@ -42,7 +43,6 @@ add_library(dynrun::llvm ALIAS dynrun_llvm)
 
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(Catch2 REQUIRED)
 
 find_program(CCACHE ccache)
