@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Tests real models under dynrun against eager: results, capture, training, memory and lifetimes.
+
+Run as `dynrun tests/models/run.py [--filter NAMES] [--full]`; started by another python it starts the built dynrun. Each check
+is a forked child, so that one crash fails one check.
+"""
+
+import argparse
+import copy
+import gc
+import os
+import pathlib
+import sys
+import time
+import weakref
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import harness  # noqa: E402
+
+dynrun = harness.load_dynrun()
+EXECUTABLE = HERE.parent.parent / "build" / "release" / "dynrun"
+if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
+    os.execv(EXECUTABLE, [str(EXECUTABLE), str(HERE / "run.py"), *sys.argv[1:]])
+
+import torch  # noqa: E402
+import zoo  # noqa: E402
+
+
+def structure(value):
+    """Types, dtypes, shapes and strides of an output, without its numbers."""
+    if isinstance(value, torch.Tensor):
+        return (type(value).__name__, str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad)
+    if isinstance(value, dict):
+        return (type(value).__name__, [(key, structure(item)) for key, item in value.items()])
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, [structure(item) for item in value])
+    return type(value).__name__
+
+
+def check_model(entry, full):
+    """One segment, every operator captured, and eager's results on three inputs after the first."""
+    torch.set_num_threads(2)
+    problems = []
+    with torch.no_grad():
+        model, inputs = entry.make(small=not full)
+        calls = [inputs(seed) for seed in range(4)]
+        eager = dynrun.disable(model)
+        expected = [eager(*args, **kwargs) for args, kwargs in calls]
+        operators = zoo.count_operators(eager, *calls[0][0], **calls[0][1])
+        compiled = dynrun.compile(model)
+        dynrun.reset_stats()
+        for index, (args, kwargs) in enumerate(calls):
+            got = compiled(*args, **kwargs)
+            if structure(got) != structure(expected[index]):
+                problems.append(f"call {index}: structure {structure(got)} instead of {structure(expected[index])}"[:600])
+                continue
+            try:
+                torch.testing.assert_close(zoo.tensors(got), zoo.tensors(expected[index]))
+            except AssertionError as error:
+                problems.append(f"call {index}: " + " ".join(str(error).split())[:300])
+        if harness.is_real(dynrun):
+            problems += harness.capture_problems(dynrun.stats(), len(calls), operators)
+    return problems
+
+
+def train_step(model, optimizer, images, labels):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def check_training(kind):
+    """Five steps of resnet18: eager's losses and weights."""
+    import torchvision
+
+    torch.set_num_threads(2)
+    with zoo.seeded():
+        first = torchvision.models.resnet18(num_classes=10).train()
+    second = copy.deepcopy(first)
+    make = {"SGD": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=1e-4),
+            "Adam": lambda p: torch.optim.Adam(p, lr=1e-3)}[kind]
+
+    def train(step, model):
+        optimizer = make(model.parameters())
+        torch.manual_seed(1)
+        return [step(model, optimizer, torch.randn(4, 3, 64, 64), torch.randint(0, 10, (4,))) for _ in range(5)]
+
+    expected = train(dynrun.disable(train_step), first)
+    got = train(dynrun.compile(train_step), second)
+    problems = []
+    try:
+        torch.testing.assert_close(got, expected)
+        torch.testing.assert_close(dict(second.state_dict()), dict(first.state_dict()))
+    except AssertionError as error:
+        problems.append(" ".join(str(error).split())[:400])
+    if sum(p.grad is None for p in second.parameters()):
+        problems.append("a parameter has no gradient")
+    return problems
+
+
+def resident_mib():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+def check_leaks(grad):
+    """10,000 replays of a small model leave neither objects nor memory behind."""
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 8)).eval()
+    compiled = dynrun.compile(model)
+
+    def run(times):
+        with torch.set_grad_enabled(grad):
+            for step in range(times):
+                out = compiled(torch.full((2, 8), float(step)))
+                if grad:
+                    out.sum().backward()
+
+    run(2000)
+    gc.collect()
+    objects, memory, references = len(gc.get_objects()), resident_mib(), sys.getrefcount(model)
+    run(10000)
+    gc.collect()
+    grown = (len(gc.get_objects()) - objects, resident_mib() - memory, sys.getrefcount(model) - references)
+    problems = []
+    if grown[0] > 50:
+        problems.append(f"{grown[0]} more objects")
+    if grown[1] > 8:
+        problems.append(f"{grown[1]:.1f} MiB more memory")
+    if grown[2]:
+        problems.append(f"{grown[2]} more references to the model")
+    return problems
+
+
+def peak_of_first_call(name, compiled):
+    """MiB the process held at most during the first call, without what it held before."""
+    torch.set_num_threads(2)
+    entry = zoo.select(name)[0]
+    with torch.no_grad():
+        model, inputs = entry.make(small=False)
+        run = (dynrun.compile if compiled else dynrun.disable)(model)
+        args, kwargs = inputs(0)
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        run(*args, **kwargs)
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
+
+
+def check_peak(name):
+    eager = harness.in_child(peak_of_first_call, name, False)
+    compiled = harness.in_child(peak_of_first_call, name, True)
+    for answer in (eager, compiled):
+        if "error" in answer:
+            return [answer["error"]]
+    if compiled["value"] > 1.1 * eager["value"]:
+        return [f"peak {compiled['value']:.0f} MiB, eager {eager['value']:.0f} MiB"]
+    return []
+
+
+def lifetimes(wrap):
+    """Which of argument, result, parameter and model are dead after each `del`."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU()).eval()
+    run = wrap(lambda module, images: module(images))
+    dead = []
+    with torch.no_grad():
+        for _ in range(4):
+            images = torch.randn(1, 1, 8, 8)
+            out = run(model, images)
+            watched = [weakref.ref(images), weakref.ref(out), weakref.ref(model[0].weight), weakref.ref(model)]
+            del images
+            dead.append([ref() is None for ref in watched])
+            del out
+            dead.append([ref() is None for ref in watched])
+    fold_guard = weakref.ref(model[0].weight)
+    del model
+    dead.append([ref() is None for ref in watched] + [fold_guard() is None])
+    return dead
+
+
+def check_lifetimes():
+    expected, got = lifetimes(dynrun.disable), lifetimes(dynrun.compile)
+    return [] if got == expected else [f"dead {got}, under eager {expected}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", help="only checks whose name contains one of these (comma separated)")
+    parser.add_argument("--full", action="store_true", help="full-size inputs and all layers")
+    options = parser.parse_args()
+
+    checks = [(entry.name, check_model, (entry, options.full)) for entry in zoo.MODELS + zoo.CACHE_MODELS]
+    checks += [(f"train_{kind.lower()}", check_training, (kind,)) for kind in ("SGD", "Adam")]
+    checks += [("leaks_no_grad", check_leaks, (False,)), ("leaks_backward", check_leaks, (True,)),
+               ("lifetimes", check_lifetimes, ()), ("peak_memory", check_peak, ("resnet50",))]
+    wanted = [part for part in options.filter.split(",") if part]
+    failed = passed = 0
+    for name, check, args in checks:
+        if wanted and not any(part in name for part in wanted):
+            continue
+        began = time.time()
+        answer = harness.in_child(check, *args)
+        problems = [answer["error"]] if "error" in answer else answer["value"]
+        failed, passed = failed + bool(problems), passed + (not problems)
+        print(f"{'FAIL' if problems else 'ok  '} {name} ({time.time() - began:.1f} s)", flush=True)
+        for problem in problems:
+            print("     " + problem.replace("\n", "\n     "), flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
