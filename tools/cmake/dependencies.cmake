@@ -25,7 +25,9 @@ add_library(dynrun::python ALIAS dynrun_python_headers)
 add_library(dynrun_torch INTERFACE)
 target_include_directories(dynrun_torch SYSTEM INTERFACE
   ${DYNRUN_TORCH}/include ${DYNRUN_TORCH}/include/torch/csrc/api/include)
-target_link_libraries(dynrun_torch INTERFACE ${DYNRUN_TORCH}/lib/libtorch_cpu.so ${DYNRUN_TORCH}/lib/libc10.so)
+target_link_libraries(dynrun_torch INTERFACE ${DYNRUN_TORCH}/lib/libtorch_cpu.so ${DYNRUN_TORCH}/lib/libc10.so
+  # at::parallel_for is inline: it must meet the very OpenMP runtime that libtorch runs on.
+  ${DYNRUN_TORCH}/lib/libgomp.so.1)
 add_library(dynrun::torch ALIAS dynrun_torch)
 
 add_library(dynrun_torch_python INTERFACE)

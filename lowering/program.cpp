@@ -1,0 +1,155 @@
+#include "lowering/program.h"
+
+#include <array>
+
+namespace dynrun::lowering {
+namespace {
+
+using graph::Argument;
+using graph::kNoValue;
+using graph::Node;
+using graph::ValueId;
+
+template <typename Visit>
+void visit_values(const Argument& argument, const Visit& visit) {
+  if (argument.is_value()) {
+    if (argument.value() != kNoValue) visit(argument.value());
+  } else if (argument.is_list()) {
+    for (const Argument& item : argument.items()) visit_values(item, visit);
+  }
+}
+
+std::string_view base_name(const Node& node) { return node.op.operator_name().name; }
+
+bool constant_bool(const Node& node, std::string_view argument_name, bool otherwise) {
+  const auto& formals = node.op.schema().arguments();
+  for (std::size_t i = 0; i < formals.size(); ++i) {
+    if (formals[i].name() != argument_name) continue;
+    const Argument& argument = node.arguments[i];
+    return argument.is_constant() && argument.constant().isBool() ? argument.constant().toBool() : otherwise;
+  }
+  return otherwise;
+}
+
+double constant_double(const Node& node, std::string_view argument_name) {
+  const auto& formals = node.op.schema().arguments();
+  for (std::size_t i = 0; i < formals.size(); ++i) {
+    if (formals[i].name() != argument_name) continue;
+    const Argument& argument = node.arguments[i];
+    return argument.is_constant() && argument.constant().isDouble() ? argument.constant().toDouble() : 1.0;
+  }
+  return 0.0;
+}
+
+/// Operators that write their running statistics without saying so in the schema.
+bool updates_statistics(const Node& node) {
+  static constexpr std::array<std::string_view, 8> kNorms = {
+      "aten::batch_norm",         "aten::native_batch_norm",       "aten::instance_norm",     "aten::cudnn_batch_norm",
+      "aten::_native_batch_norm_legit", "aten::_batch_norm_impl_index", "aten::miopen_batch_norm", "aten::_batch_norm_with_update"};
+  if (std::find(kNorms.begin(), kNorms.end(), base_name(node)) == kNorms.end()) return false;
+  return constant_bool(node, "training", constant_bool(node, "use_input_stats", true));
+}
+
+bool draws_random(const Node& node) {
+  if (!node.op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  for (const char* flag : {"train", "training"}) {
+    if (!constant_bool(node, flag, true)) return false;
+  }
+  if (base_name(node) == "aten::scaled_dot_product_attention") return constant_double(node, "dropout_p") != 0.0;
+  return true;
+}
+
+}  // namespace
+
+ValueId Program::root(ValueId id) const {
+  auto found = views.find(id);
+  return found == views.end() ? id : found->second.root;
+}
+
+std::optional<at::Tensor> Program::known(ValueId id) const {
+  if (id == kNoValue) return std::nullopt;
+  ValueId base = root(id);
+  at::Tensor tensor;
+  if (auto constant = constants.find(base); constant != constants.end()) {
+    tensor = constant->second;
+  } else if (options != nullptr && options->fold_parameters) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (graph.inputs[i].value == base && graph.inputs[i].kind == graph::InputKind::kParameter) tensor = examples[i];
+    }
+  }
+  if (!tensor.defined()) return std::nullopt;
+  if (base == id) return tensor;
+  const graph::TensorType& type = graph.type_of(id);
+  return tensor.as_strided(type.sizes, type.strides, tensor.storage_offset() + views.at(id).offset);
+}
+
+void Program::mark_folded(ValueId id) {
+  ValueId base = root(id);
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (graph.inputs[i].value == base) folded[i] = true;
+  }
+}
+
+ValueId Program::add_constant(at::Tensor tensor, std::string name) {
+  ValueId id = add_value(graph::TensorType::of(tensor), std::move(name));
+  constants.emplace(id, std::move(tensor));
+  return id;
+}
+
+ValueId Program::add_value(graph::TensorType type, std::string name) {
+  return graph.add_value({std::move(type), name + "." + std::to_string(graph.values.size())});
+}
+
+bool Program::writes(std::int32_t index) const {
+  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  for (const c10::Argument& formal : node.op.schema().arguments()) {
+    if (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) return true;
+  }
+  return updates_statistics(node);
+}
+
+bool Program::has_effect(std::int32_t index) const {
+  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  std::string_view name = base_name(node);
+  return name.substr(0, 6) != "aten::" || name.substr(0, 13) == "aten::_assert" || node.outputs.empty() || draws_random(node) || writes(index);
+}
+
+bool Program::can_sink(std::int32_t from, std::int32_t to) const {
+  for (std::int32_t between = from + 1; between <= to; ++between) {
+    if (writes(between)) return false;
+  }
+  return !has_effect(from);
+}
+
+Uses::Uses(const Program& program)
+    : producer_(program.graph.values.size(), -1),
+      readers_(program.graph.values.size()),
+      is_output_(program.graph.values.size(), false),
+      has_views_(program.graph.values.size(), false) {
+  auto read = [&](ValueId id, std::int32_t node) {
+    auto& readers = readers_[static_cast<std::size_t>(id)];
+    if (readers.empty() || readers.back() != node) readers.push_back(node);
+  };
+  for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
+    auto index = static_cast<std::int32_t>(i);
+    for (const Argument& argument : program.graph.nodes[i].arguments) {
+      visit_values(argument, [&](ValueId id) {
+        read(id, index);
+        if (ValueId base = program.root(id); base != id) read(base, index);
+      });
+    }
+    for (ValueId id : program.graph.nodes[i].outputs) {
+      if (id != kNoValue && producer_[static_cast<std::size_t>(id)] < 0) producer_[static_cast<std::size_t>(id)] = index;
+    }
+  }
+  for (ValueId id : program.graph.outputs) {
+    if (id != kNoValue) is_output_[static_cast<std::size_t>(id)] = true;
+  }
+  for (const auto& [id, view] : program.views) has_views_[static_cast<std::size_t>(view.root)] = true;
+}
+
+bool Uses::only_reader(ValueId id, std::int32_t node) const {
+  return readers(id).size() == 1 && readers(id)[0] == node && !is_output(id) && !has_views(id);
+}
+
+}  // namespace dynrun::lowering

@@ -1,0 +1,93 @@
+#include "runtime/dispatch.h"
+#include "runtime/plan.h"
+
+#include "graph/text.h"
+
+#include <ATen/ATen.h>
+
+namespace dynrun::runtime {
+namespace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+bool same_layout(const at::Tensor& tensor, const graph::TensorType& type) {
+  if (tensor.scalar_type() != type.dtype || tensor.sizes() != type.sizes) return false;
+  if (tensor.strides() == type.strides) return true;
+  for (std::size_t i = 0; i < type.sizes.size(); ++i) {
+    if (type.sizes[i] > 1 && tensor.stride(static_cast<std::int64_t>(i)) != type.strides[i]) return tensor.numel() == 0;
+  }
+  return true;
+}
+
+class DispatchStep final : public Step {
+ public:
+  DispatchStep(const graph::Graph& graph, const graph::Node& node, const std::function<SlotId(ValueId)>& slot_of)
+      : node_(node), text_(graph::print_node(graph, node)) {
+    std::size_t next = 0;
+    for (std::int32_t length : node.return_lengths) {
+      for (std::int32_t i = 0; i < std::max(length, 1) - (length == 0 ? 1 : 0); ++i) {
+        ValueId id = node.outputs[next++];
+        if (id != kNoValue) types_.emplace(id, graph.type_of(id));
+      }
+    }
+    for (std::size_t i = 0; i < graph.values.size(); ++i) slot_of_.push_back(-1);
+    visit(node, [&](ValueId id) { slot_of_[static_cast<std::size_t>(id)] = slot_of(id); });
+    for (ValueId id : node.outputs) {
+      if (id != kNoValue) slot_of_[static_cast<std::size_t>(id)] = slot_of(id);
+    }
+  }
+
+  void run(Slots& slots) const override {
+    torch::jit::Stack stack;
+    c10::IValue scratch;
+    push_arguments(node_, [&](ValueId id) -> const c10::IValue& { return scratch = slots[slot(id)]; }, stack);
+    node_.op.callBoxed(stack);
+    take_results(node_, stack, [&](ValueId id, c10::IValue result) { put(slots, id, std::move(result)); });
+  }
+
+  StepKind kind() const override { return StepKind::kDispatch; }
+  std::string describe() const override { return text_; }
+
+ private:
+  template <typename Visit>
+  static void visit(const graph::Node& node, const Visit& visit_value) {
+    for (const graph::Argument& argument : node.arguments) visit(argument, visit_value);
+  }
+  template <typename Visit>
+  static void visit(const graph::Argument& argument, const Visit& visit_value) {
+    if (argument.is_value() && argument.value() != kNoValue) visit_value(argument.value());
+    if (argument.is_list()) {
+      for (const graph::Argument& item : argument.items()) visit(item, visit_value);
+    }
+  }
+  SlotId slot(ValueId id) const { return slot_of_[static_cast<std::size_t>(id)]; }
+
+  void put(Slots& slots, ValueId id, c10::IValue result) const {
+    at::Tensor& target = slots[slot(id)];
+    at::Tensor tensor = std::move(result).toTensor();
+    if (target.defined() && target.is_same(tensor)) return;  // written in place
+    const graph::TensorType& type = types_.at(id);
+    if (tensor.defined() && !same_layout(tensor, type)) {
+      TORCH_CHECK(tensor.sizes() == type.sizes, node_.op_name(), " gave ", tensor.sizes(), ", recorded ", c10::IntArrayRef(type.sizes));
+      at::Tensor copy = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype));
+      copy.copy_(tensor);
+      tensor = std::move(copy);
+    }
+    target = std::move(tensor);
+  }
+
+  graph::Node node_;
+  std::string text_;
+  std::unordered_map<ValueId, graph::TensorType> types_;
+  std::vector<SlotId> slot_of_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_dispatch_step(const graph::Graph& graph, const graph::Node& node,
+                                         const std::function<SlotId(ValueId)>& slot_of) {
+  return std::make_unique<DispatchStep>(graph, node, slot_of);
+}
+
+}  // namespace dynrun::runtime

@@ -1,0 +1,170 @@
+// Runs a Plan. A run takes a Frame (slots and an arena) from a pool, so that several threads can run one executable at once;
+// what belongs to a run alone (inputs, views of them, fresh buffers) leaves the frame at its end.
+
+#include "runtime/dispatch.h"
+#include "runtime/plan.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <mutex>
+
+namespace dynrun::runtime {
+namespace {
+
+struct Frame {
+  explicit Frame(std::size_t slot_count) : slots(slot_count) {}
+  Slots slots;
+  at::Tensor arena;
+};
+
+class Executor final : public Executable {
+ public:
+  Executor(Plan plan, std::shared_ptr<const graph::Graph> graph) : plan_(std::move(plan)), graph_(std::move(graph)) {
+    for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+      SlotKind kind = plan_.slots[i].kind;
+      bool per_run = kind == SlotKind::kInput || kind == SlotKind::kFresh || kind == SlotKind::kMade ||
+                     (kind == SlotKind::kView && is_per_run(plan_.slots[i].root));
+      if (per_run) per_run_.push_back(static_cast<SlotId>(i));
+      if (kind == SlotKind::kInput) inputs_.push_back(static_cast<SlotId>(i));
+    }
+    for (const Action& action : plan_.actions) (action.step->kind() == StepKind::kKernel ? kernels_ : externs_) += 1;
+  }
+
+  std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
+    if (!plan_.written_inputs.empty() && overlap(inputs)) return replay(inputs);
+    std::unique_ptr<Frame> frame = take_frame();
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = run_in(*frame, inputs);
+    } catch (...) {
+      give_back(std::move(frame));
+      throw;
+    }
+    give_back(std::move(frame));
+    return outputs;
+  }
+
+  int kernel_count() const override { return kernels_; }
+  int extern_count() const override { return externs_; }
+
+ private:
+  bool is_per_run(SlotId id) const {
+    SlotKind kind = plan_.slots[static_cast<std::size_t>(id)].kind;
+    return kind != SlotKind::kArena && kind != SlotKind::kConstant;
+  }
+
+  std::vector<at::Tensor> run_in(Frame& frame, c10::ArrayRef<at::Tensor> inputs) {
+    ModeGuard mode(plan_.mode);
+    Slots& slots = frame.slots;
+    {
+      at::NoGradGuard no_grad;
+      std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+      if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
+      if (!frame.arena.defined()) build(frame);
+      for (SlotId id : inputs_) slots[id] = inputs[static_cast<std::size_t>(plan_.slots[static_cast<std::size_t>(id)].index)];
+      for (const Action& action : plan_.actions) {
+        for (SlotId id : action.prepare) prepare(slots, id);
+        for (auto [from, to] : action.copies) slots[to].copy_(slots[from]);
+        action.step->run(slots);
+        for (SlotId id : action.release) slots[id] = at::Tensor();
+      }
+    }
+    return take_outputs(frame);
+  }
+
+  /// The tensors that stay in a frame from run to run.
+  void build(Frame& frame) const {
+    frame.arena = at::detail::empty_cpu({plan_.arena_bytes}, c10::TensorOptions().dtype(at::kByte));
+    for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+      const SlotPlan& plan = plan_.slots[i];
+      auto id = static_cast<SlotId>(i);
+      if (plan.kind == SlotKind::kConstant) frame.slots[id] = plan.constant;
+      if (plan.kind == SlotKind::kArena) {
+        at::Tensor tensor = at::detail::empty_cpu({0}, c10::TensorOptions().dtype(plan.type.dtype));
+        auto element = static_cast<std::int64_t>(c10::elementSize(plan.type.dtype));
+        tensor.set_(frame.arena.storage(), plan.arena_offset / element, plan.type.sizes, plan.type.strides);
+        frame.slots[id] = tensor;
+      }
+    }
+    for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+      if (plan_.slots[i].kind == SlotKind::kView && !is_per_run(plan_.slots[i].root)) prepare(frame.slots, static_cast<SlotId>(i));
+    }
+  }
+
+  void prepare(Slots& slots, SlotId id) const {
+    const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(id)];
+    if (plan.kind == SlotKind::kView) {
+      const at::Tensor& root = slots[plan.root];
+      slots[id] = root.as_strided(plan.type.sizes, plan.type.strides, root.storage_offset() + plan.view_offset);
+    } else if (plan.kind == SlotKind::kFresh) {
+      slots[id] = at::detail::empty_strided_cpu(plan.type.sizes, plan.type.strides, plan.type.dtype);
+    }
+  }
+
+  std::vector<at::Tensor> take_outputs(Frame& frame) const {
+    std::vector<at::Tensor> outputs;
+    outputs.reserve(plan_.outputs.size());
+    const auto* arena = frame.arena.storage().unsafeGetStorageImpl();
+    for (const OutputPlan& plan : plan_.outputs) {
+      at::Tensor tensor = plan.slot < 0 ? at::Tensor() : frame.slots[plan.slot];
+      if (plan.is_view) {
+        tensor = tensor.as_strided(plan.type.sizes, plan.type.strides, tensor.storage_offset() + plan.view_offset);
+      }
+      // An operator whose schema hides that it returns its argument: never let the arena out.
+      if (tensor.defined() && tensor.storage().unsafeGetStorageImpl() == arena) tensor = tensor.clone();
+      outputs.push_back(std::move(tensor));
+    }
+    return outputs;
+  }
+
+  bool overlap(c10::ArrayRef<at::Tensor> inputs) const {
+    for (std::int32_t written : plan_.written_inputs) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (static_cast<std::int32_t>(i) != written && inputs[i].is_alias_of(inputs[static_cast<std::size_t>(written)])) return true;
+      }
+    }
+    return false;
+  }
+
+  std::vector<at::Tensor> replay(c10::ArrayRef<at::Tensor> inputs) {
+    std::call_once(replayer_once_, [&] { replayer_ = make_replayer(graph_); });
+    return replayer_->run(inputs);
+  }
+
+  std::unique_ptr<Frame> take_frame() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Frame> frame = std::move(idle_.back());
+        idle_.pop_back();
+        return frame;
+      }
+    }
+    return std::make_unique<Frame>(plan_.slots.size());
+  }
+
+  void give_back(std::unique_ptr<Frame> frame) {
+    for (SlotId id : per_run_) frame->slots[id] = at::Tensor();
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(frame));
+  }
+
+  Plan plan_;
+  std::shared_ptr<const graph::Graph> graph_;
+  std::vector<SlotId> per_run_, inputs_;
+  int kernels_ = 0, externs_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> idle_;
+  std::once_flag replayer_once_;
+  std::unique_ptr<Executable> replayer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_executor(Plan plan, std::shared_ptr<const graph::Graph> graph) {
+  return std::make_unique<Executor>(std::move(plan), std::move(graph));
+}
+
+}  // namespace dynrun::runtime
