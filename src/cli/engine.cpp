@@ -27,6 +27,7 @@ struct State {
   Stage stage = Stage::kWaiting;
   bool torch_ready = false;
   bool torch_checked = false;
+  bool exit_registered = false;
   bool report_failed = false;
   pid_t process = 0;
   int watcher = -1;
@@ -57,11 +58,14 @@ void tell_torch_ready() {
   if (const auto ready = find<decltype(&dynrun_engine_torch_ready)>("dynrun_engine_torch_ready")) ready();
 }
 
+void register_exit_function();
+
 /// Starts the engine, once. Throws UserError.
 void start_engine() {
   if (state.stage == Stage::kStarted || state.stage == Stage::kFailed || state.stage == Stage::kStopped) return;
   state.stage = Stage::kFailed;
   open_library();
+  register_exit_function();
   const auto start = find<decltype(&dynrun_engine_start)>("dynrun_engine_start");
   if (!start) return;  // a library without an engine: the script runs as under python
   char error[1024] = "";
@@ -219,7 +223,9 @@ PyObject* stop_engine(PyObject*, PyObject*) {
 
 PyMethodDef stop_method{"stop_dynrun", stop_engine, METH_NOARGS, nullptr};
 
+/// Once: with the first of the exit functions, so that it runs last, where a report was asked for; else with the engine.
 void register_exit_function() {
+  if (std::exchange(state.exit_registered, true)) return;
   const PythonApi& api = *state.api;
   PyObject* function = api.PyCMethod_New(&stop_method, nullptr, nullptr, nullptr);
   PyObject* module = function ? api.PyImport_ImportModule("atexit") : nullptr;
@@ -278,7 +284,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
 }
 
 void attach_engine() {
-  register_exit_function();
+  if (!state.options->stats_file.empty() || state.options->explain != kDynrunExplainNone) register_exit_function();
   if (state.options->vm == kDynrunVmOff) return;
   const PythonApi& api = *state.api;
   state.watcher = api.PyDict_AddWatcher(modules_changed);
