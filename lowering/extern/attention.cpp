@@ -1,0 +1,133 @@
+// Scaled dot product attention as oneDNN products around libtorch's softmax, where that is faster than libtorch's flash kernel.
+
+#include "lowering/extern/candidates.h"
+#include "lowering/extern/claim.h"
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+namespace dynrun::lowering {
+namespace {
+
+struct AttentionPlan {
+  double scale = 1;
+  at::Tensor causal_mask;  // [queries, keys], true where a key is not to be seen; undefined when not causal
+  TensorType output_type;
+};
+
+/// [batch, heads, length, width] -> contiguous [batch * heads, length, width].
+at::Tensor as_heads(const at::Tensor& tensor) { return tensor.contiguous().view({-1, tensor.size(2), tensor.size(3)}); }
+
+void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& output) {
+  const at::Tensor q = as_heads(query), k = as_heads(key), v = as_heads(value);
+  at::Tensor scores = at::empty({q.size(0), q.size(1), k.size(1)}, q.options());
+  onednn::matmul(q, k.transpose(1, 2), scores, 0, static_cast<float>(plan.scale));
+  if (plan.causal_mask.defined()) scores.masked_fill_(plan.causal_mask, -std::numeric_limits<double>::infinity());
+  at::softmax_out(scores, scores, -1);
+  if (output.is_contiguous()) {
+    onednn::matmul(scores, v, output.view({-1, output.size(2), output.size(3)}), 0, 1);
+    return;
+  }
+  at::Tensor result = at::empty_like(q);
+  onednn::matmul(scores, v, result, 0, 1);
+  output.copy_(result.view(output.sizes()));
+}
+
+class AttentionStep : public runtime::Step {
+ public:
+  AttentionStep(AttentionPlan plan, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+      : plan_(std::move(plan)), inputs_(std::move(inputs)), output_(output) {}
+
+  void run(runtime::Slots& slots) const override { attend(plan_, slots[inputs_[0]], slots[inputs_[1]], slots[inputs_[2]], slots[output_]); }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
+  std::string describe() const override {
+    return fmt::format("oneDNN attention ({}, {}, {}) -> {}", inputs_[0], inputs_[1], inputs_[2], output_);
+  }
+
+ private:
+  AttentionPlan plan_;
+  std::vector<runtime::SlotId> inputs_;
+  runtime::SlotId output_;
+};
+
+struct AttentionTypes {
+  const TensorType &query, &key, &value;
+};
+
+/// Four dimensions, the same batch and heads, values as wide as keys.
+bool fits(const AttentionTypes& types) {
+  for (const TensorType* type : {&types.query, &types.key, &types.value}) {
+    if (type->sizes.size() != 4 || type->element_count() == 0) return false;
+    if (type->sizes[0] != types.query.sizes[0] || type->sizes[1] != types.query.sizes[1]) return false;
+    if (type->sizes[3] != types.query.sizes[3]) return false;
+  }
+  return types.key.sizes[2] == types.value.sizes[2];
+}
+
+bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
+  const bool causal = plan.causal_mask.defined();
+  const std::string key = fmt::format("attention {} keys {} strides {} {} {} causal {}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
+                                      fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), causal);
+  at::Tensor q, k, v, result;
+  auto prepare = [&] {
+    if (q.defined()) return;
+    auto make = [](const TensorType& type) { return at::empty_strided(type.sizes, type.strides).fill_(0.5); };
+    q = make(types.query), k = make(types.key), v = make(types.value);
+    result = at::empty_strided(plan.output_type.sizes, plan.output_type.strides);
+  };
+  auto own = [&] {
+    prepare();
+    at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, plan.scale);
+  };
+  auto library = [&] {
+    prepare();
+    attend(plan, q, k, v, result);
+  };
+  return fastest(key, {{"libtorch", own}, {"oneDNN", library}}) == 1;
+}
+
+}  // namespace
+
+std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) {
+  const Node& node = context.node(index);
+  if (node.op_name() != "aten::scaled_dot_product_attention" || !onednn::available()) return std::nullopt;
+  if (!(node.arguments[3].is_constant() && node.arguments[3].constant().isNone())) return std::nullopt;
+  auto dropout = number_argument(node.arguments[4]);
+  auto causal = bool_argument(node.arguments[5]);
+  if (!dropout || *dropout != 0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false)) return std::nullopt;
+  const bool default_scale = node.arguments[6].is_constant() && node.arguments[6].constant().isNone();
+  auto scale = number_argument(node.arguments[6]);
+  if (!default_scale && !scale) return std::nullopt;
+  std::vector<ValueId> inputs;
+  for (std::size_t argument = 0; argument < 3; ++argument) {
+    auto id = tensor_argument(context.program, node.arguments[argument]);
+    if (!id || !is_plain_float(context.program, *id)) return std::nullopt;
+    inputs.push_back(*id);
+  }
+  if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue || !is_plain_float(context.program, node.outputs[0])) return std::nullopt;
+  const AttentionTypes types{context.type(inputs[0]), context.type(inputs[1]), context.type(inputs[2])};
+  if (!fits(types)) return std::nullopt;
+  AttentionPlan plan;
+  plan.scale = default_scale ? 1 / std::sqrt(static_cast<double>(types.query.sizes[3])) : *scale;
+  plan.output_type = context.type(node.outputs[0]);
+  if (!(std::abs(plan.scale) > 0)) return std::nullopt;
+  constexpr std::int64_t kMostScores = 1 << 24;
+  if (types.query.sizes[0] * types.query.sizes[1] * types.query.sizes[2] * types.key.sizes[2] > kMostScores) return std::nullopt;
+  if (*causal) plan.causal_mask = at::ones({types.query.sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
+  if (!is_faster(types, plan)) return std::nullopt;
+  Claim claim;
+  claim.kernel.nodes = {index};
+  claim.kernel.inputs = inputs;
+  claim.kernel.outputs = {node.outputs[0]};
+  claim.make = [plan](FiniteGuard, std::vector<runtime::SlotId> slots, std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<AttentionStep>(plan, std::move(slots), outputs[0]);
+  };
+  return claim;
+}
+
+}  // namespace dynrun::lowering

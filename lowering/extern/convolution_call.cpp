@@ -1,0 +1,91 @@
+#include "lowering/extern/convolution_call.h"
+
+#include "lowering/extern/candidates.h"
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace dynrun::lowering {
+namespace {
+
+/// "same" and "valid" as numbers; uneven "same" padding has none.
+std::optional<std::vector<std::int64_t>> named_padding(const std::string& name, at::IntArrayRef weight_sizes,
+                                                       const std::vector<std::int64_t>& dilation) {
+  std::vector<std::int64_t> padding(2, 0);
+  if (name == "valid") return padding;
+  if (name != "same") return std::nullopt;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t total = dilation[axis] * (weight_sizes[axis + 2] - 1);
+    if (total % 2 != 0) return std::nullopt;
+    padding[axis] = total / 2;
+  }
+  return padding;
+}
+
+bool read_arguments(const Program& program, const Node& node, ConvolutionCall& call) {
+  const std::string name = node.op_name();
+  const bool general = name == "aten::convolution";
+  if (!general && name != "aten::conv2d" && name != "aten::conv2d.padding") return false;
+  auto input = tensor_argument(program, node.arguments[0]), weight = tensor_argument(program, node.arguments[1]);
+  auto bias = optional_tensor(program, node.arguments[2]);
+  if (!input || !weight || !bias || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
+  call.input = *input, call.weight = *weight, call.bias = *bias, call.output = node.outputs[0];
+  if (program.graph.type_of(*weight).sizes.size() != 4) return false;
+  auto stride = ints_argument(node.arguments[3], 2), dilation = ints_argument(node.arguments[5], 2);
+  auto groups = int_argument(node.arguments[general ? 8 : 6]);
+  if (!stride || !dilation || !groups) return false;
+  if (general && bool_argument(node.arguments[6]) != std::optional<bool>(false)) return false;
+  auto padding = name == "aten::conv2d.padding"
+                     ? named_padding(text_argument(node.arguments[4]).value_or(""), program.graph.type_of(*weight).sizes, *dilation)
+                     : ints_argument(node.arguments[4], 2);
+  if (!padding) return false;
+  call.geometry = {*stride, *padding, *dilation, *groups};
+  return true;
+}
+
+}  // namespace
+
+std::optional<ConvolutionCall> match_convolution(const Program& program, const Node& node) {
+  ConvolutionCall call;
+  if (!read_arguments(program, node, call)) return std::nullopt;
+  const TensorType& input = program.graph.type_of(call.input);
+  if (input.sizes.size() != 4 || input.element_count() == 0 || program.graph.type_of(call.output).element_count() == 0) return std::nullopt;
+  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output)) return std::nullopt;
+  if (!program.known(call.weight)) return std::nullopt;
+  if (call.bias != graph::kNoValue && (!is_plain_float(program, call.bias) || !program.known(call.bias))) return std::nullopt;
+  return call;
+}
+
+bool prefers_channels_last(const Program& program, const ConvolutionCall& call) {
+  if (!onednn::available()) return false;
+  const TensorType& type = program.graph.type_of(call.input);
+  const TensorType& weight_type = program.graph.type_of(call.weight);
+  const auto& g = call.geometry;
+  const std::string key = fmt::format("convolution {} weight {} stride {} padding {} dilation {} groups {} bias {}",
+                                      fmt::join(type.sizes, "x"), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"),
+                                      fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue);
+  // Content does not matter to the time (but for denormals): ones are quick to make.
+  std::optional<at::Tensor> plain, last, weight, packed, bias;
+  auto prepare = [&] {
+    if (plain) return;
+    plain = at::ones(type.sizes);
+    weight = at::ones(weight_type.sizes);
+    if (call.bias != graph::kNoValue) bias = at::ones({weight_type.sizes[0]});
+  };
+  auto own = [&] {
+    prepare();
+    at::conv2d(*plain, *weight, bias, g.stride, g.padding, g.dilation, g.groups);
+  };
+  auto library = [&] {
+    prepare();
+    if (!packed) {
+      last = plain->contiguous(at::MemoryFormat::ChannelsLast);
+      packed = onednn::pack_convolution_weight(*weight, g, type.sizes);
+    }
+    onednn::convolution(*last, *packed, bias, g, {});
+  };
+  return fastest(key, {{"packed channels-last", library}, {"libtorch", own}}) == 0;
+}
+
+}  // namespace dynrun::lowering

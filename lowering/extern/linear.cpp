@@ -1,0 +1,205 @@
+// Matrix products with a weight known at compile time: aten::linear, and aten::addmm, mm and matmul with such a right side.
+
+#include "lowering/extern/candidates.h"
+#include "lowering/extern/claim.h"
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+namespace dynrun::lowering {
+namespace {
+
+struct LinearCall {
+  ValueId input = graph::kNoValue, weight = graph::kNoValue, bias = graph::kNoValue, output = graph::kNoValue;
+  bool weight_is_transposed = false;  // [in, out], as in mm
+  std::int64_t rows = 0, columns_in = 0, columns_out = 0;
+};
+
+bool is_one(const Argument& argument) { return number_argument(argument) == 1.0; }
+
+bool read_arguments(const Program& program, const Node& node, LinearCall& call) {
+  const std::string name = node.op_name();
+  std::size_t input = 0, weight = 1;
+  if (name == "aten::addmm") {
+    if (!is_one(node.arguments[3]) || !is_one(node.arguments[4])) return false;
+    input = 1, weight = 2;
+    auto bias = tensor_argument(program, node.arguments[0]);
+    if (!bias) return false;
+    call.bias = *bias;
+  } else if (name == "aten::linear") {
+    auto bias = optional_tensor(program, node.arguments[2]);
+    if (!bias) return false;
+    call.bias = *bias;
+  } else if (name != "aten::mm" && name != "aten::matmul") {
+    return false;
+  }
+  call.weight_is_transposed = name != "aten::linear";
+  auto x = tensor_argument(program, node.arguments[input]), w = tensor_argument(program, node.arguments[weight]);
+  if (!x || !w || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
+  call.input = *x, call.weight = *w, call.output = node.outputs[0];
+  return true;
+}
+
+std::optional<LinearCall> match_linear(const Program& program, const Node& node) {
+  LinearCall call;
+  if (!read_arguments(program, node, call)) return std::nullopt;
+  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output)) return std::nullopt;
+  const TensorType& input = program.graph.type_of(call.input);
+  const TensorType& weight = program.graph.type_of(call.weight);
+  if (input.sizes.size() < 2 || weight.sizes.size() != 2 || input.element_count() == 0 || weight.element_count() == 0) return std::nullopt;
+  if (!program.known(call.weight) || program.known(call.input)) return std::nullopt;
+  call.columns_in = input.sizes.back();
+  call.columns_out = weight.sizes[call.weight_is_transposed ? 1 : 0];
+  call.rows = input.element_count() / call.columns_in;
+  if (call.bias != graph::kNoValue) {
+    const TensorType& bias = program.graph.type_of(call.bias);
+    if (!is_plain_float(program, call.bias) || bias.sizes != std::vector<std::int64_t>{call.columns_out} || !program.known(call.bias)) return std::nullopt;
+  }
+  return call;
+}
+
+enum class LinearWay { kPacked, kMatmul, kLibtorch };
+
+/// Packed weights are a second copy in memory: plain oneDNN matmul is preferred where it is about as fast.
+LinearWay choose_way(const LinearCall& call, const Tail& tail) {
+  const bool has_bias = call.bias != graph::kNoValue;
+  const bool plain = !has_bias && tail.nodes.empty();
+  const std::string key =
+      fmt::format("linear {}x{}x{}{} bias {}", call.rows, call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias);
+  at::Tensor x, w, result;
+  std::optional<at::Tensor> b, packed;
+  auto prepare = [&] {
+    if (x.defined()) return;
+    x = at::ones({call.rows, call.columns_in});
+    w = call.weight_is_transposed ? at::ones({call.columns_in, call.columns_out}).t() : at::ones({call.columns_out, call.columns_in});
+    result = at::empty({call.rows, call.columns_out});
+    if (has_bias) b = at::ones({call.columns_out});
+  };
+  Candidate packed_way{"packed", [&] {
+    prepare();
+    if (!packed) packed = onednn::pack_linear_weight(w, call.rows);
+    onednn::linear(x, *packed, b, {});
+  }};
+  Candidate matmul_way{"matmul", [&] {
+    prepare();
+    onednn::matmul(x, w.t(), result, 0, 1);
+  }};
+  Candidate libtorch_way{"libtorch", [&] {
+    prepare();
+    at::linear(x, w, b);
+  }};
+  if (plain) {
+    constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kLibtorch};
+    return kWays[fastest(key, {matmul_way, packed_way, libtorch_way})];
+  }
+  constexpr LinearWay kWays[] = {LinearWay::kPacked, LinearWay::kLibtorch};
+  return kWays[fastest(key, {packed_way, libtorch_way})];
+}
+
+struct LinearPlan {
+  at::Tensor packed;
+  std::optional<at::Tensor> bias;
+  std::optional<Epilogue> epilogue;
+  bool has_addend = false;
+  TensorType output_type;
+  std::string text;
+};
+
+class PackedLinearStep : public runtime::Step {
+ public:
+  PackedLinearStep(LinearPlan plan, FiniteGuard guard, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+      : plan_(std::move(plan)), guard_(std::move(guard)), inputs_(std::move(inputs)), output_(output) {}
+
+  void run(runtime::Slots& slots) const override {
+    static const onednn::Unary kNone;
+    at::Tensor result;
+    if (plan_.has_addend) {
+      result = onednn::linear_add(slots[inputs_[0]], slots[inputs_[1]], plan_.packed, plan_.bias);
+    } else {
+      const bool exact = plan_.epilogue && plan_.epilogue->needs_finite && !guard_.holds(slots);
+      result = onednn::linear(slots[inputs_[0]], plan_.packed, plan_.bias, plan_.epilogue && !exact ? plan_.epilogue->unary : kNone);
+      if (exact) result = plan_.epilogue->exact(result);
+    }
+    slots[output_] = conform(std::move(result), plan_.output_type);
+  }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
+  std::string describe() const override { return plan_.text + fmt::format(" ({}) -> {}", inputs_[0], output_); }
+
+ private:
+  LinearPlan plan_;
+  FiniteGuard guard_;
+  std::vector<runtime::SlotId> inputs_;
+  runtime::SlotId output_;
+};
+
+/// input @ weight without a packed copy, into the planned buffer. The weight stays an input of the step.
+class PlainLinearStep : public runtime::Step {
+ public:
+  PlainLinearStep(bool transpose, runtime::SlotId input, runtime::SlotId weight, runtime::SlotId output)
+      : transpose_(transpose), input_(input), weight_(weight), output_(output) {}
+
+  void run(runtime::Slots& slots) const override {
+    const at::Tensor& input = slots[input_];
+    const at::Tensor& weight = slots[weight_];
+    const at::Tensor& output = slots[output_];
+    onednn::matmul(input.reshape({-1, input.size(-1)}), transpose_ ? weight.t() : weight, output.view({-1, output.size(-1)}), 0, 1);
+  }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
+  std::string describe() const override { return fmt::format("oneDNN matmul ({}, {}) -> {}", input_, weight_, output_); }
+
+ private:
+  bool transpose_;
+  runtime::SlotId input_, weight_, output_;
+};
+
+Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& call, const Tail& tail) {
+  at::Tensor weight = context.read_known(call.weight);
+  if (call.weight_is_transposed) weight = weight.t();
+  LinearPlan plan;
+  plan.packed = onednn::pack_linear_weight(weight, call.rows);
+  if (call.bias != graph::kNoValue) plan.bias = context.read_known(call.bias).clone();
+  plan.epilogue = tail.epilogue;
+  plan.has_addend = tail.addend != graph::kNoValue;
+  plan.output_type = context.type(tail.result);
+  plan.text = fmt::format("oneDNN linear{}{}", plan.has_addend ? " + sum" : "", tail.epilogue ? " + " + tail.epilogue->unary.name : "");
+  Claim claim;
+  claim.kernel.nodes = {index};
+  claim.kernel.nodes.insert(claim.kernel.nodes.end(), tail.nodes.begin(), tail.nodes.end());
+  claim.kernel.inputs = {call.input};
+  if (plan.has_addend) claim.kernel.inputs.push_back(tail.addend);
+  claim.kernel.outputs = {tail.result};
+  claim.kernel.makes_outputs = true;
+  if (tail.epilogue && tail.epilogue->needs_finite) claim.guarded_input = call.input;
+  claim.make = [plan](FiniteGuard guard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<PackedLinearStep>(plan, std::move(guard), std::move(inputs), outputs[0]);
+  };
+  return claim;
+}
+
+}  // namespace
+
+std::optional<Claim> claim_linear(ClaimContext& context, std::int32_t index) {
+  if (!onednn::available()) return std::nullopt;
+  auto call = match_linear(context.program, context.node(index));
+  if (!call) return std::nullopt;
+  auto allow_addend = [&](ValueId addend, ValueId sum) {
+    const TensorType& type = context.type(addend);
+    return is_plain_float(context.program, addend) && type.sizes == context.type(sum).sizes && type.is_contiguous() && !context.program.known(addend);
+  };
+  const Tail tail = match_tail(context, index, TailForm::kAddOrUnary, allow_addend);
+  const LinearWay way = choose_way(*call, tail);
+  if (way == LinearWay::kLibtorch) return std::nullopt;
+  if (way == LinearWay::kPacked || !context.type(call->output).is_contiguous()) return packed_claim(context, index, *call, tail);
+  Claim claim;
+  claim.kernel.nodes = {index};
+  claim.kernel.inputs = {call->input, call->weight};
+  claim.kernel.outputs = {call->output};
+  claim.make = [transpose = !call->weight_is_transposed](FiniteGuard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<PlainLinearStep>(transpose, inputs[0], inputs[1], outputs[0]);
+  };
+  return claim;
+}
+
+}  // namespace dynrun::lowering
