@@ -128,7 +128,7 @@ std::string torch_version(const std::string& package_file) {
 
 /// torch is about to run its own __init__: refuse a version that the engine was not built for before its libraries load.
 void check_torch(PyObject* module_dict) {
-  if (state.torch_checked || state.stage != Stage::kWaiting) return;
+  if (state.torch_checked || (state.stage != Stage::kWaiting && state.stage != Stage::kStarted)) return;
   PyObject* file = state.api->PyDict_GetItemString(module_dict, "__file__");
   const char* path = file ? state.api->PyUnicode_AsUTF8(file) : nullptr;
   if (!path) {

@@ -200,7 +200,7 @@ def main_module(folder):
 @case
 def module_list_is_pythons(folder):
     same("-c", "import sys; print(sorted(sys.modules))")
-    same("-c", "import threading, signal, os; print(threading.active_count(), threading.current_thread(), "
+    same("-c", "import threading, signal, os; print(threading.active_count(), threading.current_thread().name, "
                "threading.main_thread().native_id == os.getpid(), signal.getsignal(signal.SIGINT))")
 
 

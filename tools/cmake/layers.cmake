@@ -32,13 +32,16 @@ function(dynrun_layer name)
   endif()
 endfunction()
 
+# dynrun_engine_library(): libdynrun.so, and the package file that other CMake projects find it by.
 function(dynrun_engine_library)
   add_library(dynrun_shared SHARED ${CMAKE_SOURCE_DIR}/src/engine/exports.cc)
   set_target_properties(dynrun_shared PROPERTIES OUTPUT_NAME dynrun)
   target_link_libraries(dynrun_shared PRIVATE engine ${DYNRUN_PYTHON_LIBRARY})
   target_link_options(dynrun_shared PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+  configure_file(${CMAKE_SOURCE_DIR}/tools/cmake/dynrunConfig.cmake.in ${CMAKE_BINARY_DIR}/dynrunConfig.cmake @ONLY)
 endfunction()
 
+# dynrun_executable(): the program. It sees Python's headers, but links neither libpython nor libtorch.
 function(dynrun_executable)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/*.cpp)
   add_executable(dynrun ${sources})
