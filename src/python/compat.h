@@ -71,8 +71,8 @@ const volatile int* dynrun_eval_breaker(PyThreadState* thread);
 /// Does what was asked. 0, or -1 with an error set.
 int dynrun_handle_pending(PyThreadState* thread);
 
-/// Changes whenever tracing, profiling or monitoring is switched.
-uint64_t dynrun_monitoring_version(PyThreadState* thread);
+/// Where the number lies that changes whenever tracing, profiling or monitoring is switched.
+const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread);
 /// Whether tracing, profiling or monitoring is active, anywhere or for this code.
 int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code);
 

@@ -436,7 +436,7 @@ int dynrun_handle_pending(PyThreadState* thread) {
 
 // ---- tracing, profiling, monitoring ----
 
-uint64_t dynrun_monitoring_version(PyThreadState* thread) { return thread->interp->monitoring_version; }
+const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread) { return &thread->interp->monitoring_version; }
 
 static int any_tool(const uint8_t* tools, int count) {
   for (int i = 0; i < count; i++) {

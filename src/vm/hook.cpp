@@ -1,0 +1,56 @@
+// Which frames the VM takes, and the PEP 523 hook that offers them.
+
+#include "vm/interpreter.h"
+
+#include <set>
+#include <utility>
+
+namespace dynrun::vm {
+namespace {
+
+Engine* the_engine = nullptr;
+FramePolicy policy = FramePolicy::kOff;
+bool (*filter)(python::Frame*) = nullptr;
+Counters the_counters;
+bool stress = false;
+std::set<std::pair<const bytecode::Code*, int>>& stressed() {
+  static std::set<std::pair<const bytecode::Code*, int>> boundaries;
+  return boundaries;
+}
+
+PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
+  if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
+  ++the_counters.frames_cpython;
+  return dynrun_evaluate(thread, frame, throwing, 0);
+}
+
+}  // namespace
+
+bool is_wanted(PyThreadState* thread, python::Frame* frame) {
+  if (policy == FramePolicy::kOff) return false;
+  // A generator function's own frame only makes the generator: CPython does that.
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if ((frame->code->co_flags & kGenerators) && frame->owner != python::kOwnedByGenerator) return false;
+  if (dynrun_is_monitored(thread, frame->code)) return false;
+  return policy == FramePolicy::kAll || !filter || filter(frame);
+}
+
+Engine* engine() { return the_engine; }
+void set_engine(Engine* engine) { the_engine = engine; }
+void set_frame_policy(FramePolicy chosen) { policy = chosen; }
+void set_frame_filter(bool (*wants)(python::Frame* frame)) { filter = wants; }
+Counters& counters() { return the_counters; }
+
+void set_hand_over_stress(bool on) { stress = on; }
+bool stressing() { return stress; }
+bool stress_wants(const bytecode::Code& code, int pc) { return stressed().emplace(&code, pc).second; }
+
+const char* install_frame_hook() {
+  if (const char* wrong = dynrun_check_internals()) return wrong;
+  dynrun_set_hook(&hook);
+  return nullptr;
+}
+
+void remove_frame_hook() { dynrun_set_hook(nullptr); }
+
+}  // namespace dynrun::vm

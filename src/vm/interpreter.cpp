@@ -1,0 +1,349 @@
+#include "vm/interpreter.h"
+
+#include "vm/ops.h"
+
+namespace dynrun::vm {
+namespace {
+
+constexpr Operation kOperations[] = {
+#define DYNRUN_OPERATION(constant, text, kind, jumps) &execute_##constant,
+    DYNRUN_OPCODES(DYNRUN_OPERATION)
+#undef DYNRUN_OPERATION
+};
+
+thread_local Interpreter* current = nullptr;
+
+// Activations are recycled: under the GIL, so one list serves all threads.
+Activation* spare_activations = nullptr;
+
+Activation* new_activation() {
+  if (!spare_activations) return new Activation;
+  Activation* activation = spare_activations;
+  spare_activations = activation->caller;
+  return activation;
+}
+
+void free_activation(Activation* activation) {
+  activation->caller = spare_activations;
+  spare_activations = activation;
+}
+
+const bytecode::ExceptionHandler* find_handler(const bytecode::Code& code, int index) {
+  for (const bytecode::ExceptionHandler& handler : code.handlers) {
+    if (handler.start > index) return nullptr;
+    if (index < handler.end) return &handler;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Interpreter::Interpreter(PyThreadState* state)
+    : thread(state),
+      eval_breaker_(dynrun_eval_breaker(state)),
+      monitoring_version_(dynrun_monitoring_version(state)),
+      known_monitoring_version_(*monitoring_version_) {
+  parent = current;
+}
+
+void Interpreter::set_current(python::Frame* frame) {
+  thread->cframe->current_frame = reinterpret_cast<_PyInterpreterFrame*>(frame);
+}
+
+// ---- starting and ending frames ----
+
+Activation* Interpreter::link(python::Frame* frame, Continuation continuation, PyObject* held) {
+  Activation* activation = new_activation();
+  activation->frame = frame;
+  activation->code = bytecode::decode(frame->code);
+  activation->stack_pointer = frame->localsplus + frame->stack_top;
+  activation->caller = top;
+  activation->continuation = continuation;
+  activation->held = held;
+  std::ptrdiff_t last = frame->previous_instruction - code_units(frame->code);
+  bool resumed = frame->owner == python::kOwnedByGenerator && activation->code->supported;
+  activation->pc = resumed ? activation->code->index_at[last] + 1 : 0;
+  if (!top) {
+    base = activation;
+  } else if (top->pc > 0) {
+    // As CPython leaves a caller: its last instruction is the call's last cache entry.
+    top->frame->previous_instruction = code_units(top->frame->code) + top->code->instructions[top->pc - 1].next_offset - 1;
+  }
+  top = activation;
+  frame->previous = reinterpret_cast<python::Frame*>(thread->cframe->current_frame);
+  frame->stack_top = -1;  // while it runs, its stack is nobody else's business
+  set_current(frame);
+  ++counters().frames_vm;
+  return activation;
+}
+
+void Interpreter::unlink_top(Continuation* continuation, PyObject** held) {
+  Activation* dying = top;
+  *continuation = dying->continuation;
+  *held = dying->held;
+  dying->frame->stack_top = static_cast<int>(dying->stack_pointer - dying->frame->localsplus);
+  set_current(dying->frame->previous);
+  top = dying->caller;
+  if (!top) base = nullptr;
+  free_activation(dying);
+}
+
+Activation* Interpreter::start(python::Frame* frame, Continuation continuation, PyObject* held) {
+  bool fits = dynrun_enter_python(thread) == 0;
+  Activation* activation = link(frame, continuation, held);
+  if (fits) return activation;
+  dynrun_leave_python(thread);
+  unlink_top(&continuation, &held);
+  Py_XDECREF(held);
+  dynrun_clear_frame(thread, frame);
+  return nullptr;
+}
+
+Status Interpreter::began_call() {
+  if (observer) return Status::kSwitched;
+  if (!top->code->supported || !is_wanted(thread, top->frame)) {
+    --counters().frames_vm;
+    --counters().handed_over;
+    ++counters().frames_cpython;
+    return Status::kHandOver;
+  }
+  if (Engine* asked = engine()) observer = asked->starting(*this, *top);
+  return Status::kSwitched;
+}
+
+Status Interpreter::finish(PyObject* value) {
+  if (observer) observer->leaving(*this, *top, value);
+  python::Frame* frame = top->frame;
+  bool is_base = top == base;
+  Continuation continuation;
+  PyObject* held;
+  dynrun_leave_python(thread);
+  unlink_top(&continuation, &held);
+  dynrun_clear_frame(thread, frame);
+  if (is_base) {
+    result = value;
+    return Status::kDone;
+  }
+  if (continuation == Continuation::kPushResult && !tracing_switched()) {
+    top->push(value);
+    return Status::kSwitched;
+  }
+  return deliver(continuation, held, value);
+}
+
+Status Interpreter::yield(PyObject* value) {
+  python::Frame* frame = top->frame;
+  Continuation continuation;
+  PyObject* held;
+  dynrun_leave_python(thread);
+  unlink_top(&continuation, &held);
+  dynrun_suspend_generator(thread, frame);
+  frame->previous = nullptr;
+  result = value;
+  return Status::kDone;
+}
+
+Status Interpreter::deliver(Continuation continuation, PyObject* held, PyObject* value) {
+  Status status = Status::kSwitched;
+  switch (continuation) {
+    case Continuation::kPushResult:
+      top->push(value);
+      break;
+    case Continuation::kDropPushHeld:
+      if (value == Py_None) {
+        top->push(held);
+      } else {
+        PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(value)->tp_name);
+        Py_DECREF(held);
+        status = Status::kError;
+      }
+      Py_DECREF(value);
+      break;
+    case Continuation::kDrop:
+      Py_DECREF(value);
+      break;
+    case Continuation::kPushTruth: case Continuation::kPushNotTruth: {
+      int truth = PyObject_IsTrue(value);
+      Py_DECREF(value);
+      if (truth < 0) return Status::kError;
+      top->push(Py_NewRef(truth == (continuation == Continuation::kPushTruth) ? Py_True : Py_False));
+      break;
+    }
+    case Continuation::kReturnBase:
+      result = value;
+      return Status::kDone;
+  }
+  if (status == Status::kSwitched && tracing_switched()) return Status::kHandOver;
+  return status;
+}
+
+// ---- errors ----
+
+bool Interpreter::unwind(bool add_traceback) {
+  for (;;) {
+    Activation& here = *top;
+    if (add_traceback) dynrun_traceback_here(thread, here.frame);
+    if (const bytecode::ExceptionHandler* handler = find_handler(*here.code, here.pc - 1)) {
+      PyObject** new_top = here.stack_base() + handler->depth;
+      while (here.stack_pointer > new_top) Py_XDECREF(here.pop());
+      if (handler->push_lasti) {
+        std::ptrdiff_t last = here.frame->previous_instruction - code_units(here.frame->code);
+        PyObject* number = PyLong_FromLong(static_cast<long>(last));
+        if (!number) {
+          add_traceback = false;
+          continue;
+        }
+        here.push(number);
+      }
+      here.push(PyErr_GetRaisedException());
+      here.pc = handler->target;
+      return true;
+    }
+    while (here.stack_pointer > here.stack_base()) Py_XDECREF(here.pop());
+    if (observer) observer->leaving(*this, here, nullptr);
+    python::Frame* frame = here.frame;
+    Continuation continuation;
+    PyObject* held;
+    dynrun_leave_python(thread);
+    unlink_top(&continuation, &held);
+    dynrun_clear_frame(thread, frame);
+    Py_XDECREF(held);
+    if (!top) {
+      result = nullptr;
+      return false;
+    }
+    add_traceback = true;
+  }
+}
+
+// ---- hand-over ----
+
+// The top frame goes to CPython's evaluator, in a C call of its own; its caller goes on here with the result.
+bool Interpreter::hand_over() {
+  python::Frame* frame = top->frame;
+  if (top->code->supported) {
+    const Instruction& next = top->code->instructions[top->pc];
+    frame->previous_instruction = code_units(frame->code) + next.first_offset - 1;
+  }
+  bool is_base = top == base;
+  Continuation continuation;
+  PyObject* held;
+  unlink_top(&continuation, &held);
+  ++counters().handed_over;
+  PyObject* value = dynrun_evaluate(thread, frame, 0, 1);
+  if (is_base) {
+    result = value;
+    return false;
+  }
+  if (value) return settle(deliver(continuation, held, value));
+  Py_XDECREF(held);
+  return unwind(true);
+}
+
+// ---- the loop ----
+
+// Does what `status` asks for beyond going on. False: the machine is done.
+bool Interpreter::settle(Status status) {
+  switch (status) {
+    case Status::kNext: case Status::kSwitched: return true;
+    case Status::kError: return unwind(true);
+    case Status::kUnwind: return unwind(false);
+    case Status::kRetreat: --top->pc; return hand_over();
+    case Status::kHandOver: return hand_over();
+    case Status::kDone: return false;
+  }
+  return false;
+}
+
+// Does what an observer decided instead of executing. False: the machine is done.
+bool Interpreter::observe(Decision decision) {
+  switch (decision) {
+    case Decision::kExecute: case Decision::kResume: return true;
+    case Decision::kRaise: {
+      const Instruction& raising = top->code->instructions[top->pc];
+      top->frame->previous_instruction = code_units(top->frame->code) + raising.offset;
+      ++top->pc;
+      return unwind(true);
+    }
+    case Decision::kHandOver: return hand_over();
+    case Decision::kReturn:
+      while (top) drop_top();
+      return false;
+  }
+  return false;
+}
+
+template <bool kObserved>
+bool Interpreter::loop() {
+  for (;;) {
+    if (static_cast<bool>(observer) != kObserved) return true;
+    Activation* here = top;
+    const Instruction* instructions = here->code->instructions.data();
+    std::uint16_t* units = code_units(here->frame->code);
+    Status status;
+    if constexpr (kObserved) {
+      Instruction instruction = instructions[here->pc];  // a copy: its code may die with the frame
+      Decision decision = observer->before(*this, *here, instruction);
+      if (decision != Decision::kExecute) {
+        if (!observe(decision)) return false;
+        continue;
+      }
+      if (stressing() && stress_wants(*here->code, here->pc)) {
+        if (!hand_over()) return false;
+        continue;
+      }
+      here->frame->previous_instruction = units + instruction.offset;
+      ++here->pc;
+      status = kOperations[static_cast<int>(instruction.opcode)](*this, *here, instruction);
+      bool raised = status == Status::kError || status == Status::kUnwind;
+      if (status != Status::kNext && !settle(status)) return false;
+      if (observer) observer->after(*this, instruction, raised);
+    } else {
+      if (stressing() && stress_wants(*here->code, here->pc)) {
+        if (!hand_over()) return false;
+        continue;
+      }
+      do {
+        const Instruction& instruction = instructions[here->pc];
+        here->frame->previous_instruction = units + instruction.offset;
+        ++here->pc;
+        status = kOperations[static_cast<int>(instruction.opcode)](*this, *here, instruction);
+      } while (status == Status::kNext && !stressing());
+      if (status != Status::kNext && !settle(status)) return false;
+    }
+  }
+}
+
+PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
+  // A call that CPython's evaluator would have made from the frame below without recursing is not counted.
+  auto* caller = reinterpret_cast<python::Frame*>(thread->cframe->current_frame);
+  bool from_vm = parent && parent->top && parent->top->frame == caller;
+  bool counted = from_vm && frame->owner != python::kOwnedByGenerator;
+  if (dynrun_check_stack() < 0 || (counted && dynrun_enter_evaluator(thread) < 0)) {
+    dynrun_clear_frame(thread, frame);
+    return nullptr;
+  }
+  current = this;
+  if (start(frame, Continuation::kReturnBase, nullptr)) {
+    bool running = true;
+    if (throwing) {
+      running = settle(Status::kError);
+    } else if (engine() && frame->owner != python::kOwnedByGenerator) {
+      observer = engine()->starting(*this, *top);
+    }
+    while (running) running = observer ? loop<true>() : loop<false>();
+    if (Engine* told = engine()) told->finished(*this);
+    observer = nullptr;
+  }
+  current = static_cast<Interpreter*>(parent);
+  if (counted) dynrun_leave_evaluator(thread);
+  return result;
+}
+
+PyObject* run_frame(PyThreadState* thread, python::Frame* frame, bool throwing) {
+  return Interpreter(thread).run_base(frame, throwing);
+}
+
+Machine* current_machine() { return current; }
+
+}  // namespace dynrun::vm

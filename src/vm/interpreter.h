@@ -1,0 +1,81 @@
+#pragma once
+// The interpreter's inside: what opcodes see of a Machine, and the loop that runs them.
+//
+// Working rules. Every function needs the GIL. An opcode takes its operands off the stack before it can raise, or leaves them
+// for the unwinder, never half. `pc` already stands behind the running instruction, so the raising instruction is always
+// pc - 1. A frame is unlinked before it is cleared. Nothing here throws C++ exceptions.
+
+#include "python/compat.h"
+#include "vm/machine.h"
+
+namespace dynrun::vm {
+
+/// How an opcode ended.
+enum class Status : std::uint8_t {
+  kNext,      // go on with top->pc of the same activation
+  kError,     // an error is set: add a traceback entry and unwind
+  kUnwind,    // an error is set that keeps its traceback: unwind
+  kSwitched,  // machine.top is another activation
+  kHandOver,  // give the top frame to CPython's evaluator, at top->pc
+  kRetreat,   // as kHandOver, but at the instruction that just ran and did nothing
+  kDone,      // the machine's result is set, or an error that left the base
+};
+
+class Interpreter final : public Machine {
+ public:
+  explicit Interpreter(PyThreadState* state);
+
+  /// Runs `frame` as the base. The frame is consumed.
+  PyObject* run_base(python::Frame* frame, bool throwing);
+
+  /// The activation that runs `frame`, linked on top. Null, with RecursionError set and the frame cleared, when too deep.
+  Activation* start(python::Frame* frame, Continuation continuation, PyObject* held);
+  /// A frame was just pushed by the interpreter itself: who runs it, and does the engine want to look on?
+  Status began_call();
+  /// The top activation returns `value` (stolen).
+  Status finish(PyObject* value);
+  /// The top activation, a generator's, yields `value` (stolen).
+  Status yield(PyObject* value);
+  /// Gives the result of a call to the activation that made it (the top). Steals both.
+  Status deliver(Continuation continuation, PyObject* held, PyObject* value);
+
+  bool wants_attention() const { return *eval_breaker_ != 0; }
+  /// After a call into C: signals and the like, and a switch to tracing.
+  Status after_call() {
+    if (wants_attention() && dynrun_handle_pending(thread) < 0) return Status::kError;
+    return tracing_switched() ? Status::kHandOver : Status::kNext;
+  }
+  Status check_attention() { return wants_attention() && dynrun_handle_pending(thread) < 0 ? Status::kError : Status::kNext; }
+
+  PyThreadState* const thread;
+
+  Activation* link(python::Frame* frame, Continuation continuation, PyObject* held);
+  void unlink_top(Continuation* continuation, PyObject** held);
+
+ private:
+  template <bool kObserved>
+  bool loop();
+  bool settle(Status status);
+  bool unwind(bool add_traceback);
+  bool hand_over();
+  bool observe(Decision decision);
+  bool tracing_switched() const { return *monitoring_version_ != known_monitoring_version_; }
+  void set_current(python::Frame* frame);
+
+  const volatile int* const eval_breaker_;
+  const volatile std::uint64_t* const monitoring_version_;
+  std::uint64_t known_monitoring_version_;
+};
+
+/// The code units of `code`, as Frame::previous_instruction points into.
+inline std::uint16_t* code_units(PyCodeObject* code) { return reinterpret_cast<std::uint16_t*>(code->co_code_adaptive); }
+
+/// Whether the hook gives this new or resumed frame to the VM.
+bool is_wanted(PyThreadState* thread, python::Frame* frame);
+Engine* engine();
+
+/// Hand-over stress: whether this boundary is to be handed over now (once for each).
+bool stress_wants(const bytecode::Code& code, int pc);
+bool stressing();
+
+}  // namespace dynrun::vm
