@@ -16,8 +16,11 @@ std::optional<ValueId> tensor_argument(const Program& program, const Argument& a
 }
 
 std::optional<std::int64_t> int_argument(const Argument& argument) {
-  if (!argument.is_constant() || !argument.constant().isInt()) return std::nullopt;
-  return argument.constant().toInt();
+  if (!argument.is_constant()) return std::nullopt;
+  const c10::IValue& value = argument.constant();
+  if (value.isInt()) return value.toInt();
+  if (value.isSymInt()) return value.toSymInt().maybe_as_int();
+  return std::nullopt;
 }
 
 std::optional<double> number_argument(const Argument& argument) {
@@ -48,6 +51,12 @@ std::optional<std::vector<std::int64_t>> ints_argument(const Argument& argument,
     }
   } else if (auto value = int_argument(argument)) {
     ints.push_back(*value);
+  } else if (argument.is_constant() && argument.constant().isSymIntList()) {
+    for (const c10::SymInt& item : argument.constant().toSymIntVector()) {
+      auto value = item.maybe_as_int();
+      if (!value) return std::nullopt;
+      ints.push_back(*value);
+    }
   } else if (argument.is_constant() && argument.constant().isIntList()) {
     ints = argument.constant().toIntVector();
   } else {

@@ -26,6 +26,13 @@ double largest_row(const at::Tensor& weight) {
   return usable(at::amax(at::linalg_vector_norm(weight.flatten(1), 1, at::IntArrayRef{1})).item<double>());
 }
 
+/// How many ints a constant list holds.
+std::size_t count_ints(const Argument& argument) {
+  if (argument.is_list()) return argument.items().size();
+  if (!argument.is_constant() || !argument.constant().isList()) return 0;
+  return argument.constant().toListRef().size();
+}
+
 enum class Rule { kKeep, kOne, kSum, kProduct, kLargest };
 
 const std::unordered_map<std::string, Rule>& rules() {
@@ -137,9 +144,9 @@ double Bounds::transfer(const Node& node) {
   if (name == "aten::batch_norm") return batch_norm(node);
   if (name == "aten::layer_norm") {
     auto input = tensor_argument(program_, node.arguments[0]);
-    const Argument& shape = node.arguments[1];
-    const std::size_t axes = shape.is_list() ? shape.items().size() : shape.constant().isIntList() ? shape.constant().toIntList().size() : 0;
-    if (!input || axes == 0) return kUnknown;
+    if (!input) return kUnknown;
+    const std::size_t axes = count_ints(node.arguments[1]);
+    if (axes == 0) return kUnknown;
     return normalisation(node, program_.graph.type_of(*input).sizes.size() - axes, 2, 3);
   }
   if (name == "aten::avg_pool2d") {

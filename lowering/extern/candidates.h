@@ -12,11 +12,21 @@ struct Candidate {
   std::function<void()> run;  // one call on real shapes; one that throws is never chosen
 };
 
-/// The index of the fastest. The first candidate is kept unless another is at least 3 % faster. What was measured for `key`
+/// The index of the fastest. The first candidate is kept unless another is at least 8 % faster (so that noise does not decide). What was measured for `key`
 /// (operator, shapes) is remembered for the life of the process, for each number of threads.
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates);
 
 /// What was measured so far, one line a key: "linear 128x768x768: dispatcher 0.70 ms, packed 0.31 ms".
 std::vector<std::string> measurements();
+
+/// While one lives, `fastest` measures nothing and takes the first candidate that is not named "libtorch": for tests, so that
+/// library kernels are met at sizes where they do not pay.
+class PreferLibrary {
+ public:
+  PreferLibrary();
+  ~PreferLibrary();
+  PreferLibrary(const PreferLibrary&) = delete;
+  PreferLibrary& operator=(const PreferLibrary&) = delete;
+};
 
 }  // namespace dynrun::lowering

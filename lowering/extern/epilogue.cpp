@@ -32,7 +32,8 @@ std::optional<Epilogue> match_clamp(const Node& node) {
 std::optional<Epilogue> match_gelu(const Node& node) {
   auto algorithm = text_argument(node.arguments[1]);
   if (!algorithm || (*algorithm != "none" && *algorithm != "tanh")) return std::nullopt;
-  Epilogue epilogue = make("gelu", {}, true, [name = *algorithm](const at::Tensor& x) { return at::gelu(x, name); });
+  // libtorch's own gelu of a contiguous tensor is oneDNN's, at infinities too.
+  Epilogue epilogue = make("gelu", {}, false, [name = *algorithm](const at::Tensor& x) { return at::gelu(x, name); });
   epilogue.unary.algorithm = *algorithm;
   return epilogue;
 }

@@ -11,8 +11,8 @@ namespace dynrun::lowering {
 
 struct Epilogue {
   onednn::Unary unary;
-  /// oneDNN's version loses NaN (relu, hardtanh: max(NaN, 0) is 0 there) or makes one of an infinity (gelu): it may be used
-  /// only where the result before it is known to be finite.
+  /// oneDNN's version loses NaN (relu, hardtanh: max(NaN, 0) is 0 there): it may be used only where the result before it is
+  /// known to be finite.
   bool needs_finite = false;
   /// libtorch's own function, for results that may not be finite.
   std::function<at::Tensor(const at::Tensor&)> exact;

@@ -1,0 +1,154 @@
+#include "extern_harness.h"
+
+#include "lowering/extern/candidates.h"
+
+#include <ATen/ATen.h>
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace {
+
+using namespace dynrun::lowering::test;
+
+struct Shape {
+  int batch, channels, height, width, filters, kernel, stride, padding, dilation, groups;
+  int out(int size) const { return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; }
+  std::string input() const { return fmt::format("float32[{}, {}, {}, {}]", batch, channels, height, width); }
+  std::string output() const { return fmt::format("float32[{}, {}, {}, {}]", batch, filters, out(height), out(width)); }
+  std::string weight() const { return fmt::format("float32[{}, {}, {}, {}]", filters, channels / groups, kernel, kernel); }
+  std::string call(const std::string& input, const std::string& bias) const {
+    return fmt::format("aten::conv2d({}, %weight, {}, int[{}, {}], int[{}, {}], int[{}, {}], {})", input, bias, stride, stride, padding, padding,
+                       dilation, dilation, groups);
+  }
+};
+
+const Shape kShapes[] = {
+    {1, 3, 32, 32, 16, 3, 2, 1, 1, 1},  {1, 16, 15, 17, 24, 1, 1, 0, 1, 1},  {2, 32, 14, 14, 32, 3, 1, 1, 1, 32}, {1, 32, 9, 9, 64, 3, 1, 2, 2, 4},
+    {1, 7, 11, 5, 13, 3, 2, 0, 1, 1},   {1, 8, 1, 1, 12, 1, 1, 0, 1, 1},     {1, 1, 28, 28, 6, 5, 1, 2, 1, 1},     {3, 12, 8, 8, 12, 5, 3, 2, 1, 12},
+    {1, 64, 7, 7, 64, 7, 1, 3, 1, 64},  {1, 5, 6, 6, 1, 3, 1, 1, 1, 1},
+};
+
+std::string two_convolutions(const Shape& s, const std::string& middle) {
+  // The second convolution makes the first one's output an inner value, which may change its layout.
+  return fmt::format(
+      "graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\nparameter %last: float32[4, {}, 1, 1]\n"
+      "%y: {} = {}\n{}%w: float32[{}, 4, {}, {}] = aten::conv2d(%z, %last, None, int[1, 1], int[0, 0], int[1, 1], 1)\nreturn %w\n",
+      s.input(), s.weight(), s.filters, s.filters, s.output(), s.call("%x", "%bias"), middle, s.batch, s.out(s.height), s.out(s.width));
+}
+
+const char* const kEpilogues[] = {
+    "aten::relu(%y)", "aten::hardtanh(%y, 0, 6)", "aten::relu6(%y)", "aten::sigmoid(%y)", "aten::tanh(%y)", "aten::silu(%y)", "aten::hardswish(%y)",
+    "aten::hardsigmoid(%y)", "aten::gelu(%y, \"none\")", "aten::leaky_relu(%y, 0.1)", "aten::clamp(%y, -0.5, 0.5)",
+};
+
+TEST_CASE("convolutions of many shapes equal the operator", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  for (const Shape& s : kShapes) {
+    for (const char* bias : {"%bias", "None"}) {
+      const std::string text = fmt::format("graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\n%y: {} = {}\nreturn %y\n", s.input(),
+                                           s.weight(), s.filters, s.output(), s.call("%x", bias));
+      CAPTURE(text);
+      CHECK(all_close(run_extern(text)));
+    }
+  }
+}
+
+TEST_CASE("convolutions with epilogues equal the operators", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  for (const Shape& s : kShapes) {
+    for (const char* epilogue : kEpilogues) {
+      std::string call = epilogue;
+      const std::string text = two_convolutions(s, fmt::format("%z: {} = {}\n", s.output(), call));
+      CAPTURE(text);
+      CHECK(all_close(run_extern(text)));
+    }
+  }
+}
+
+TEST_CASE("NaN and infinity pass through fused epilogues as through the operators", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const Shape s = kShapes[1];
+  for (const char* call : {"aten::relu(%y)", "aten::hardtanh(%y, 0.0, 6.0)", "aten::hardsigmoid(%y)"}) {
+    const std::string text = two_convolutions(s, fmt::format("%z: {} = {}\n", s.output(), call));
+    auto inputs = random_inputs(dynrun::graph::parse(text));
+    CAPTURE(text);
+    for (double special : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e38}) {
+      auto strange = inputs;
+      strange[0] = inputs[0].clone();
+      strange[0][0][1][2][3] = special;
+      CHECK(all_close(run_extern(text, inputs, strange)));
+      auto weights = inputs;
+      weights[1] = inputs[1].clone();
+      weights[1][2][1][0][0] = special;
+      CHECK(all_close(run_extern(text, weights, weights)));
+    }
+  }
+}
+
+TEST_CASE("a residual sum is accumulated by the convolution", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  for (const char* last : {"", "%z: float32[1, 16, 8, 8] = aten::relu(%s)\n"}) {
+    const std::string text = fmt::format(
+        "graph\ninput %x: float32[1, 16, 8, 8]\nparameter %a: float32[16, 16, 3, 3]\nparameter %b: float32[16, 16, 3, 3]\nparameter %c: float32[4, 16, 1, 1]\n"
+        "%p: float32[1, 16, 8, 8] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
+        "%q: float32[1, 16, 8, 8] = aten::relu(%p)\n"
+        "%r: float32[1, 16, 8, 8] = aten::conv2d(%q, %b, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
+        "%s: float32[1, 16, 8, 8] = aten::add.Tensor(%p, %r, 1)\n{}"
+        "%w: float32[1, 4, 8, 8] = aten::conv2d({}, %c, None, int[1, 1], int[0, 0], int[1, 1], 1)\nreturn %w\n",
+        last, *last ? "%z" : "%s");
+    CAPTURE(text);
+    ExternRun run = run_extern(text);
+    CHECK(all_close(run));
+    if (run.steps.size() == 3 || run.steps.size() == 4) CHECK(claimed(run, "+ sum"));
+    auto inputs = random_inputs(dynrun::graph::parse(text)), strange = inputs;
+    strange[0] = inputs[0].clone();
+    strange[0][0][1][2][3] = std::numeric_limits<double>::quiet_NaN();
+    CHECK(all_close(run_extern(text, inputs, strange)));
+  }
+}
+
+TEST_CASE("batch norm is folded into the convolution before it", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const std::string text =
+      "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 3, 3]\nparameter %gamma: float32[8]\nparameter %beta: float32[8]\n"
+      "parameter %mean: float32[8]\nparameter %variance: float32[8]\n"
+      "%y: float32[1, 8, 9, 9] = aten::conv2d(%x, %weight, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
+      "%z: float32[1, 8, 9, 9] = aten::batch_norm(%y, %gamma, %beta, %mean, %variance, false, 0.1, 1e-05, true)\n"
+      "%r: float32[1, 8, 9, 9] = aten::relu(%z)\nreturn %r\n";
+  ExternRun run = run_extern(text);
+  CHECK(all_close(run));
+  CHECK(run.dispatched + run.steps.size() <= 2);
+  CHECK(run.folded == std::vector<bool>{false, true, true, true, true, true});
+}
+
+TEST_CASE("named padding is read; what is not understood is left to the dispatcher", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const std::string head = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 3, 3]\n";
+  CHECK(all_close(run_extern(head + "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n")));
+  CHECK(all_close(run_extern(head + "%y: float32[1, 8, 7, 7] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"valid\", int[1, 1], 1)\nreturn %y\n")));
+  const std::string even = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 2, 2]\n";
+  ExternRun run = run_extern(even + "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n");
+  CHECK(all_close(run));
+  CHECK(run.steps.empty());
+  const std::string transposed = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[6, 8, 3, 3]\n";
+  run = run_extern(transposed + "%y: float32[1, 8, 11, 11] = aten::convolution(%x, %weight, None, int[1, 1], int[0, 0], int[1, 1], true, int[0, 0], 1)\nreturn %y\n");
+  CHECK(all_close(run));
+  CHECK(run.steps.empty());
+}
+
+TEST_CASE("pooling and concatenation keep eager's values in any layout", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const std::string text =
+      "graph\ninput %x: float32[1, 6, 16, 16]\nparameter %a: float32[8, 6, 3, 3]\nparameter %b: float32[8, 6, 1, 1]\nparameter %c: float32[4, 16, 1, 1]\n"
+      "%p: float32[1, 8, 16, 16] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
+      "%q: float32[1, 8, 16, 16] = aten::conv2d(%x, %b, None, int[1, 1], int[0, 0], int[1, 1], 1)\n"
+      "%k: float32[1, 16, 16, 16] = aten::cat([%p, %q], 1)\n"
+      "%m: float32[1, 16, 8, 8] = aten::max_pool2d(%k, int[2, 2], int[2, 2], int[0, 0], int[1, 1], false)\n"
+      "%v: float32[1, 16, 8, 8] = aten::avg_pool2d(%m, int[3, 3], int[1, 1], int[1, 1], false, true, None)\n"
+      "%w: float32[1, 4, 8, 8] = aten::conv2d(%v, %c, None, int[1, 1], int[0, 0], int[1, 1], 1)\n"
+      "%o: float32[1, 4, 1, 1] = aten::adaptive_avg_pool2d(%w, int[1, 1])\nreturn %o, %w\n";
+  CHECK(all_close(run_extern(text)));
+}
+
+}  // namespace
