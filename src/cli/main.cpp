@@ -78,6 +78,9 @@ int run_python(void* argument, StackBounds stack) {
   } catch (const UserError& error) {
     print_error(error.what());
     return error.status;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return 1;
   }
 }
 
@@ -92,7 +95,7 @@ int run(int argc, char** argv) {
     if (const auto error = report::check_writable(options.stats_file)) throw UserError("--stats " + *error);
   }
   program.home = find_python(options.python);
-  export_options(options);
+  export_options(options, program.home.executable);
   return run_on_large_stack(run_python, &program);
 }
 
@@ -106,5 +109,8 @@ int main(int argc, char** argv) {
   } catch (const dynrun::cli::UserError& error) {
     dynrun::cli::print_error(error.what());
     return error.status;
+  } catch (const std::exception& error) {
+    dynrun::cli::print_error(error.what());
+    return 1;
   }
 }

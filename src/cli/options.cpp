@@ -58,10 +58,12 @@ void set_vm(Options& options, std::optional<std::string_view> value) {
 }
 
 void set_explain(Options& options, std::optional<std::string_view> value) {
+  options.child = false;  // asked for here, not only by the parent
   options.explain = value ? static_cast<DynrunExplain>(choose("explain", *value, kExplainChoices)) : kDynrunExplainText;
 }
 
 void set_stats(Options& options, std::optional<std::string_view> value) {
+  options.child = false;
   std::error_code error;
   const std::filesystem::path path(needed("stats", value, "FILE"));
   options.stats_file = std::filesystem::absolute(path, error).string();
@@ -184,6 +186,7 @@ std::string_view name_of(int value, const Choices& choices) {
 Options parse_options(int argc, char** argv) {
   Options options;
   read_variable(options);
+  if (options.child && !options.stats_file.empty()) options.stats_file += fmt::format(".{}", getpid());
   options.python_arguments.push_back(argc > 0 ? argv[0] : "dynrun");
   int at = 1;
   bool script_found = false;
@@ -208,15 +211,12 @@ Options parse_options(int argc, char** argv) {
     if (letter + 1 == argument.size() && at + 1 < argc) options.python_arguments.emplace_back(argv[++at]);
   }
   for (; at < argc; ++at) options.python_arguments.emplace_back(argv[at]);
-  if (options.child && !options.stats_file.empty()) options.stats_file += fmt::format(".{}", getpid());
   return options;
 }
 
-void export_options(const Options& options) {
+void export_options(const Options& options, const std::string& executable) {
   std::string text;
-  if (!options.python.empty()) {
-    append_word(text, "--python=" + std::filesystem::absolute(options.python).string());
-  }
+  if (!options.python.empty()) append_word(text, "--python=" + executable);
   if (options.vm != kDynrunVmAuto) append_word(text, fmt::format("--vm={}", name_of(options.vm, kVmChoices)));
   if (options.explain != kDynrunExplainNone) {
     append_word(text, fmt::format("--explain={}", name_of(options.explain, kExplainChoices)));

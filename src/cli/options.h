@@ -34,8 +34,9 @@ struct Options {
 /// Throws UserError.
 Options parse_options(int argc, char** argv);
 
-/// Puts the options in DYNRUN_OPTIONS for the processes that the script starts. Nothing changes when there are none.
-void export_options(const Options& options);
+/// Puts the options in DYNRUN_OPTIONS for the processes that the script starts; `executable` is the interpreter that --python
+/// led to. Nothing changes when there are no options.
+void export_options(const Options& options, const std::string& executable);
 
 std::string help_text();
 std::string version_text();

@@ -445,6 +445,36 @@ def children_run_under_dynrun(folder):
 
 
 @case
+def children_and_statistics(folder):
+    child = "import subprocess, sys; subprocess.run([sys.executable, *{}, '-c', '0'])"
+    dynrun(f"--stats={folder}/parent.json", "-c", child.format([]))
+    assert sorted(path.name for path in folder.iterdir()) == ["parent.json"], list(folder.iterdir())
+    dynrun(f"--stats={folder}/parent.json", "-c", child.format([f"--stats={folder}/child.json"]))
+    assert sorted(path.name for path in folder.iterdir()) == ["child.json", "parent.json"], list(folder.iterdir())
+    dynrun(f"--stats={folder}/again.json", "-c", "import os, sys; os.execv(sys.executable, [sys.executable, '-c', '0'])")
+    assert (folder / "again.json").stat().st_size > 0, "a program that replaces itself keeps its statistics"
+
+
+@case
+def tools_of_the_library(folder):
+    script = write(folder, "x.py", "def f(a):\n    return a + 1\nprint(f(1))\n")
+    same("-m", "pdb", script, stdin="b f\nc\np a\nn\nc\nq\n")
+    same("-m", "trace", "--trace", script)
+    same("-m", "dis", script)
+    same("-m", "ast", script)
+    write(folder, "test_x.py", "import unittest\nclass T(unittest.TestCase):\n  def test_a(self): self.assertEqual(1, 2)\n")
+    expected, actual = (run(program, ["-m", "unittest", "test_x"], cwd=folder) for program in (PYTHON, DYNRUN))
+    check(re.sub(r"in [0-9.]+s", "", expected.stderr) == re.sub(r"in [0-9.]+s", "", actual.stderr), actual)
+
+
+@case
+def little_memory(folder):
+    done = subprocess.run(f"ulimit -v 1500000; '{DYNRUN}' -c 'print(1)'", shell=True, executable="/bin/bash", capture_output=True,
+                          text=True, env=environment())
+    check(done.stdout == "1\n" and not done.stderr, Result(done.stdout, done.stderr, done.returncode))
+
+
+@case
 def fork(folder):
     same("-c", "import os, sys\npid = os.fork()\nif pid == 0:\n  print('child', flush=True)\n  sys.exit(4)\n"
                "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")

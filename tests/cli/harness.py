@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DYNRUN = os.environ.get("DYNRUN") or str(ROOT / "build/release/dynrun")
@@ -93,6 +94,7 @@ def interrupted(program, arguments, ready, cwd=None, env=None):
                                stderr=subprocess.PIPE, text=True)
     while ready not in process.stdout.readline():
         pass
+    time.sleep(0.2)  # let it go on to what it waits in
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     return Result(stdout, stderr, process.returncode)
