@@ -19,6 +19,8 @@ def default_python():
     raise SystemExit("no DYNRUN_PYTHON: run tools/test")
 
 
+EXTRA = []  # options that every run of dynrun gets
+
 PYTHON = os.environ.get("DYNRUN_PYTHON") or default_python()
 
 
@@ -47,7 +49,8 @@ class Result:
 
 
 def run(program, arguments, cwd=None, stdin="", env=None, timeout=120):
-    done = subprocess.run([program, *arguments], cwd=cwd, input=stdin, env=env or environment(), capture_output=True, text=True,
+    extra = EXTRA if program == DYNRUN else []
+    done = subprocess.run([program, *extra, *arguments], cwd=cwd, input=stdin, env=env or environment(), capture_output=True, text=True,
                           timeout=timeout)
     return Result(done.stdout, done.stderr, done.returncode)
 
@@ -90,7 +93,7 @@ def one_line_error(result, *words, status=None):
 
 def interrupted(program, arguments, ready, cwd=None, env=None):
     """Starts a program, sends it SIGINT when it has printed `ready`, and returns its result."""
-    process = subprocess.Popen([program, *arguments], cwd=cwd, env=env or environment(), stdout=subprocess.PIPE,
+    process = subprocess.Popen([program, *(EXTRA if program == DYNRUN else []), *arguments], cwd=cwd, env=env or environment(), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     while ready not in process.stdout.readline():
         pass

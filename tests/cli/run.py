@@ -3,6 +3,7 @@
 
     tests/cli/run.py [--quick] [--filter=TEXT]
 
+Any other option goes to dynrun in every case (--vm=all); cases about the options themselves may then fail.
 The python compared with is the one dynrun embeds (DYNRUN_PYTHON), the executable is DYNRUN, by default the release build.
 """
 
@@ -24,7 +25,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the cases that import torch or take seconds")
     parser.add_argument("--filter", default="", help="only cases whose name contains this")
-    options = parser.parse_args()
+    options, cases.harness.EXTRA[:] = parser.parse_known_args()
     chosen = [case for case in cases.ALL if options.filter in case.__name__ and not (options.quick and case in cases.SLOW)]
     passed = failed = skipped = 0
     for case in chosen:

@@ -18,7 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SUITE_LIMIT = 20 * 60  # seconds; the whole is meant to take under thirty minutes
 # The options of each run of a suite's run.py: one run a tuple.
 QUICK_RUNS = {"lang": [()], "models": [("--filter=resnet18",)]}
-FULL_RUNS = {"lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
+FULL_RUNS = {"cli": [(), ("--vm=all",)],
+             "lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
                       ("--stress=drop",), ("--stress=handover",)]}
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
 
