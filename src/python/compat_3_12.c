@@ -327,6 +327,8 @@ void dynrun_traceback_here(PyThreadState* thread, DynrunFrame* frame) {
   if (object != NULL) {
     PyTraceBack_Here(object);
     Py_DECREF(object);
+  } else if (!PyErr_Occurred()) {
+    PyErr_NoMemory();  // asking for the frame object cleared the error
   }
 }
 
@@ -425,6 +427,8 @@ int dynrun_handle_pending(PyThreadState* thread) {
   if (function == NULL) return -1;
   _PyInterpreterFrame* frame = push_frame(thread, function, NULL);
   if (frame == NULL) return -1;
+  // CPython would try to instrument code that has nothing to trace, for ever.
+  frame->f_code->_co_instrumentation_version = thread->interp->monitoring_version;
   thread->py_recursion_remaining++;
   thread->c_recursion_remaining += kEvaluatorUnits;
   PyObject* result = _PyEval_EvalFrameDefault(thread, frame, 0);
