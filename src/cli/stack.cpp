@@ -6,6 +6,13 @@
 
 namespace dynrun::cli {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+// The sanitizers know the stacks that threads were given, and no others.
+int run_on_large_stack(int (*body)(void*, StackBounds), void* argument) { return body(argument, {}); }
+
+#else
+
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
@@ -27,9 +34,6 @@ void enter() { current_run->result = current_run->body(current_run->argument, cu
 }  // namespace
 
 int run_on_large_stack(int (*body)(void*, StackBounds), void* argument) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return body(argument, {});  // the sanitizers know the stacks that threads were given
-#else
   Run run{body, argument, {}, 0};
   for (const std::size_t size : kSizes) {
     void* low = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -50,7 +54,8 @@ int run_on_large_stack(int (*body)(void*, StackBounds), void* argument) {
     return run.result;
   }
   return body(argument, {});
-#endif
 }
+
+#endif
 
 }  // namespace dynrun::cli

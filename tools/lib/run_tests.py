@@ -21,6 +21,7 @@ QUICK_RUNS = {"lang": [()], "models": [("--filter=resnet18",)]}
 FULL_RUNS = {"cli": [(), ("--vm=all",)],
              "lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
                       ("--stress=drop",), ("--stress=handover",)]}
+LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
 
 
@@ -87,7 +88,8 @@ def run_unit(build, text, environment, total):
         layer = program.name.removesuffix("_tests")
         command = [str(program)] + ([f"*{text}*"] if text and text not in layer else [])
         print(f"unit: {layer}", flush=True)
-        status, output = run(command, environment)
+        leaks = {"ASAN_OPTIONS": "detect_leaks=1"} if layer in LEAK_CHECKED else {}
+        status, output = run(command, environment | leaks)
         total.add(*unit_counts(status, output))
     if not programs:
         print("unit: no test programs were built")
@@ -123,6 +125,9 @@ def main():
     environment = dict(os.environ, DYNRUN=str(arguments.build / "dynrun"), DYNRUN_PYTHON=sys.executable)
     for name in ("VIRTUAL_ENV", "DYNRUN_OPTIONS"):
         environment.pop(name, None)
+    # CPython keeps some memory until the process ends: leaks are looked for in the layers without it.
+    environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
+    environment.setdefault("ASAN_OPTIONS", "detect_leaks=0")
     total = Tally()
     start = time.monotonic()
     if suite in ("", "unit"):
