@@ -1,1 +1,62 @@
-int dynrun_placeholder() { return 0; }
+// What the executable finds in libdynrun.so, and the Python module `dynrun`.
+
+#include "engine/exports.h"
+
+#include "engine/engine.h"
+#include "engine/module.h"
+#include "guards/storage_watch.h"
+#include "report/report.h"
+#include "trace/callables.h"
+#include "trace/operator_recorder.h"
+
+#include <cstdio>
+
+namespace {
+
+DynrunOptions the_options{};
+bool torch_is_ready = false;
+
+int fail(char* error, size_t size, const std::string& text) {
+  std::snprintf(error, size, "%s", text.c_str());
+  return 1;
+}
+
+}  // namespace
+
+extern "C" DYNRUN_EXPORT int dynrun_engine_start(const DynrunOptions* options, char* error, size_t error_size) {
+  if (options->size != sizeof(DynrunOptions)) return fail(error, error_size, "the executable and libdynrun.so are of different builds: build again");
+  the_options = *options;
+  if (const char* wrong = dynrun::engine::start_hook()) return fail(error, error_size, wrong);
+  dynrun::engine::start_engine(the_options);
+  return 0;
+}
+
+extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
+  if (torch_is_ready) return;
+  torch_is_ready = true;
+  dynrun::trace::build_callable_table();
+  dynrun::guards::watch_storage_aliases();
+  if (the_options.stats_file || the_options.explain) dynrun::trace::count_on_this_thread();
+}
+
+extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) {
+  dynrun::vm::remove_frame_hook();
+  dynrun::engine::Engine* engine = dynrun::engine::engine();
+  if (engine == nullptr) return 0;
+  dynrun::report::Report report = engine->report();
+  if (the_options.child && report.segments_compiled == 0) return 0;
+  if (the_options.stats_file) {
+    if (auto wrong = dynrun::report::write_file(the_options.stats_file, dynrun::report::to_json(report))) return fail(error, error_size, *wrong);
+  }
+  if (the_options.explain != kDynrunExplainNone) {
+    std::string text = the_options.explain == kDynrunExplainJson ? dynrun::report::to_json(report) : dynrun::report::to_text(report);
+    std::fputs(text.c_str(), stderr);
+  }
+  return 0;
+}
+
+extern "C" DYNRUN_EXPORT PyObject* PyInit_dynrun(void) {
+  dynrun_engine_torch_ready();
+  dynrun::trace::count_on_this_thread();
+  return dynrun::engine::make_module();
+}

@@ -328,8 +328,9 @@ PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
     bool running = true;
     if (throwing) {
       running = settle(Status::kError);
-    } else if (engine() && frame->owner != python::kOwnedByGenerator) {
-      observer = engine()->starting(*this, *top);
+    } else if (Engine* asked = engine()) {
+      bool generator = frame->owner == python::kOwnedByGenerator;
+      observer = generator ? asked->resuming(*this, *top) : asked->starting(*this, *top);
     }
     while (running) running = observer ? loop<true>() : loop<false>();
     if (Engine* told = engine()) told->finished(*this);

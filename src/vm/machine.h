@@ -74,6 +74,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual Observer* starting(Machine& machine, Activation& activation) = 0;
+  /// The same for a generator that is about to go on (or to start its body).
+  virtual Observer* resuming(Machine&, Activation&) { return nullptr; }
   /// The machine is done or being unwound; an observer attached to it must let go.
   virtual void finished(Machine& machine) = 0;
 };

@@ -1,0 +1,314 @@
+#include "engine/engine.h"
+
+#include "engine/session.h"
+#include "guards/storage_watch.h"
+#include "guards/torch_python.h"
+#include "lowering/lower.h"
+#include "runtime/executable.h"
+#include "trace/callables.h"
+#include "trace/operator_recorder.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+namespace dynrun::engine {
+
+using python::Ref;
+
+namespace {
+
+Engine* the_engine = nullptr;
+constexpr int kHot = 2;
+constexpr int kHotInsideCold = 3;           // a module called again and again by code that is not hot itself
+constexpr int kHotFunctionInsideCold = 16;  // a plain function
+constexpr int kMaxRefolds = 3;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+PyTypeObject* module_class() {
+  static PyTypeObject* type = nullptr;
+  if (type == nullptr) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn.modules.module");
+    PyObject* found = module ? PyDict_GetItemString(PyModule_GetDict(module), "Module") : nullptr;
+    if (found && PyType_Check(found)) type = reinterpret_cast<PyTypeObject*>(Py_NewRef(found));
+  }
+  return type;
+}
+
+bool is_module(PyObject* object) { return object && module_class() && PyObject_TypeCheck(object, module_class()); }
+
+bool holds_tensor(PyObject* object) {
+  if (object == nullptr) return false;
+  if (guards::is_tensor(object) || is_module(object)) return true;
+  if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+    Py_ssize_t count = std::min<Py_ssize_t>(Py_SIZE(object), 8);
+    for (Py_ssize_t i = 0; i < count; i++) {
+      PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
+      if (guards::is_tensor(item)) return true;
+    }
+  }
+  if (PyDict_CheckExact(object) && PyDict_GET_SIZE(object) <= 16) {
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(object, &at, &key, &value)) {
+      if (guards::is_tensor(value)) return true;
+    }
+  }
+  return false;
+}
+
+int argument_count(PyCodeObject* code) {
+  return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) + ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
+
+bool takes_tensors(python::Frame* frame) {
+  int count = argument_count(frame->code);
+  for (int i = 0; i < count; i++) {
+    if (holds_tensor(frame->localsplus[i])) return true;
+  }
+  return false;
+}
+
+std::size_t heat_key(python::Frame* frame) {
+  PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  std::size_t key = std::hash<const void*>()(frame->code);
+  if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
+  return key;
+}
+
+bool filter(python::Frame* frame) { return the_engine->wants(frame); }
+
+}  // namespace
+
+Engine* engine() { return the_engine; }
+
+int& Engine::disabled_depth() {
+  thread_local int depth = 0;
+  return depth;
+}
+
+Engine::Engine(const DynrunOptions& options) : options_(options) {}
+
+bool Engine::is_marked(python::Frame* frame) {
+  if (marked_.empty()) return false;
+  auto holds = [&](PyObject* object) {
+    auto found = marked_.find(object);
+    return found != marked_.end() && PyWeakref_GET_OBJECT(found->second.get()) == object;
+  };
+  if (holds(frame->function)) return true;
+  PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  return is_module(self) && holds(self);
+}
+
+Heat& Engine::heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
+
+bool Engine::is_hot(python::Frame* frame, bool count) {
+  Heat& heat = heat_of(frame);
+  if (heat.rejected) return false;
+  if (count) heat.count++;
+  if (stress(kDynrunStressFirst)) return true;
+  if (heat.count < kHot) return false;
+  if (heat.count >= kHotFunctionInsideCold) return true;
+  // Code that is called many times by code that runs for the first time may soon be part of something larger.
+  bool inside_cold = false;
+  int depth = 0;
+  for (python::Frame* outer = frame->previous; outer && depth < 200; outer = outer->previous, depth++) {
+    if (outer->owner == python::kOwnedByCStack || !(outer->code->co_flags & CO_OPTIMIZED)) continue;
+    auto found = heat_.find(heat_key(outer));
+    if (found != heat_.end() && found->second.count == 1 && !found->second.rejected) inside_cold = true;
+  }
+  if (!inside_cold) return true;
+  PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  return heat.count >= (is_module(self) ? kHotInsideCold : kHotFunctionInsideCold);
+}
+
+bool Engine::wants(python::Frame* frame) {
+  if (Session::recording_here()) return true;
+  if (disabled_depth() > 0 || frame->owner == python::kOwnedByGenerator) return false;
+  constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
+  if ((frame->code->co_flags & kFunction) != kFunction) return false;
+  if (is_marked(frame)) return !heat_of(frame).rejected;
+  return takes_tensors(frame) && is_hot(frame, true);
+}
+
+vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
+  if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
+  if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
+  if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
+  bool now = is_marked(activation.frame);
+  std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
+  sessions_.push_back(std::make_unique<Session>(*this, machine, activation, now));
+  return sessions_.back().get();
+}
+
+vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation&) {
+  Session* recording = Session::recording_here();
+  return recording && &machine != &recording->machine() ? recording : nullptr;
+}
+
+void Engine::finished(vm::Machine& machine) {
+  std::erase_if(sessions_, [&](const auto& session) { return &session->machine() == &machine; });
+}
+
+Entry& Engine::entry_at(const trace::EntryPoint& point) {
+  auto& entries = entries_[point.frames.back().first];
+  for (auto& entry : entries) {
+    if (entry->point == point) return *entry;
+  }
+  entries.push_back(std::make_unique<Entry>());
+  entries.back()->point = point;
+  return *entries.back();
+}
+
+void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
+  report_.segments_compiled++;
+  std::erase_if(entry.segments, [](const auto& old) { return !old->guards.alive(); });
+  if (now) lower(*segment, inputs);
+  if (!options_.dump_count) {
+    entry.segments.insert(entry.segments.begin(), std::move(segment));
+    return;
+  }
+  for (std::size_t i = 0; i < options_.dump_count; i++) {
+    if (!std::strcmp(options_.dumps[i].stage, "guards")) std::fprintf(stderr, "%s\n", segment->guards.print().c_str());
+    if (!std::strcmp(options_.dumps[i].stage, "graph")) std::fprintf(stderr, "%s\n", graph::print(*segment->graph).c_str());
+  }
+  entry.segments.insert(entry.segments.begin(), std::move(segment));
+}
+
+void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+  auto start = std::chrono::steady_clock::now();
+  segment.lowered = true;
+  segment.folded.clear();
+  if (!segment.graph->nodes.empty()) {
+    auto graph = std::make_shared<graph::Graph>(*segment.graph);
+    bool fold = segment.refolds < kMaxRefolds;
+    for (std::size_t i = 0; i < inputs.size(); i++) {
+      if (!fold || !guards::is_foldable(inputs[i])) graph->inputs[i].kind = graph::InputKind::kActivation;
+    }
+    try {
+      if (stress(kDynrunStressExtern)) {
+        segment.executable = runtime::make_replayer(graph);
+      } else {
+        lowering::Options options;
+        options.fold_parameters = fold;
+        if (options_.dump_count) {
+          options.dump = [this](const std::string& stage, const std::string& text) {
+            for (std::size_t i = 0; i < options_.dump_count; i++) {
+              if (stage.rfind(options_.dumps[i].stage, 0) == 0) std::fprintf(stderr, "--- %s\n%s\n", stage.c_str(), text.c_str());
+            }
+          };
+        }
+        c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+        lowering::Lowered lowered = lowering::lower(graph, inputs, options);
+        segment.executable = std::move(lowered.executable);
+        for (int input : lowered.folded_inputs) {
+          const at::Tensor& tensor = inputs[static_cast<std::size_t>(input)];
+          guards::watch_storage(tensor);
+          segment.folded.push_back({input, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), tensor.const_data_ptr(),
+                                    tensor._version(), guards::alias_epoch(tensor)});
+        }
+      }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "dynrun: lowering failed, the segment runs libtorch's operators: %s\n", error.what());
+      segment.executable = runtime::make_replayer(graph);
+    }
+  }
+  report_.compile_seconds += seconds_since(start);
+}
+
+void Engine::refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+  for (const auto& folded : segment.folded) {
+    const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
+    bool same = folded.tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl() && tensor.const_data_ptr() == folded.data &&
+                tensor._version() == folded.version && tensor.storage().use_count() == 1 &&
+                guards::alias_epoch(tensor) == folded.alias_epoch;
+    if (same) continue;
+    segment.refolds++;
+    lower(segment, inputs);
+    return;
+  }
+}
+
+void Engine::count_break(const trace::Break& why) {
+  const trace::BreakInfo& info = trace::break_info(why.id);
+  for (report::GraphBreak& known : report_.graph_breaks) {
+    if (known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file) {
+      known.count++;
+      return;
+    }
+  }
+  std::string reason = info.what;
+  if (!why.detail.empty()) reason += ": " + why.detail;
+  reason += fmt::format(" ({})", info.cure);
+  report_.graph_breaks.push_back({info.id, reason, {why.line.file, why.line.line, why.line.function}, 1});
+}
+
+void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment) {
+  report::Place place;
+  if (miss.line >= 0 && static_cast<std::size_t>(miss.line) < segment.graph->sources.size()) {
+    const graph::SourceLine& line = segment.graph->sources[static_cast<std::size_t>(miss.line)];
+    place = {line.file, line.line, line.function};
+  }
+  for (report::GuardMiss& known : report_.guard_misses) {
+    if (known.guard == miss.guard && known.was == miss.was && known.now == miss.now) {
+      known.count++;
+      return;
+    }
+  }
+  report_.guard_misses.push_back({miss.guard, miss.was, miss.now, place, 1});
+}
+
+void Engine::count_replay(const trace::Segment& segment) {
+  report_.segment_replays++;
+  report_.operators_captured += segment.operators;
+  report_.frames_replayed += segment.frames;
+  replayed_operators_ += segment.operators;
+}
+
+void Engine::mark(PyObject* object) {
+  if (PyMethod_Check(object)) object = PyMethod_GET_FUNCTION(object);
+  marked_[object] = Ref::steal(PyWeakref_NewRef(object, nullptr));
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    marked_.erase(object);
+  }
+}
+
+void Engine::forget_segments() {
+  entries_.clear();
+  heat_.clear();
+}
+
+report::Report Engine::report() const {
+  report::Report report = report_;
+  report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_;
+  report.frames_vm = vm::counters().frames_vm;
+  report.frames_cpython = vm::counters().frames_cpython;
+  return report;
+}
+
+void Engine::reset_report() {
+  report_ = {};
+  replayed_operators_ = 0;
+  operators_before_ = trace::operator_count().load();
+  vm::counters() = {};
+}
+
+void start_engine(const DynrunOptions& options) {
+  if (the_engine == nullptr) the_engine = new Engine(options);
+  vm::set_engine(the_engine);
+  vm::set_frame_filter(&filter);
+  vm::set_hand_over_stress(the_engine->stress(kDynrunStressHandover));
+  vm::set_frame_policy(options.vm == kDynrunVmAll   ? vm::FramePolicy::kAll
+                       : options.vm == kDynrunVmOff ? vm::FramePolicy::kOff
+                                                    : vm::FramePolicy::kAuto);
+}
+
+const char* start_hook() { return vm::install_frame_hook(); }
+
+}  // namespace dynrun::engine

@@ -1,0 +1,89 @@
+#pragma once
+// Decides what is hot, keeps the segments, and counts what happened. One engine a process; needs the GIL.
+
+#include "engine/exports.h"
+#include "report/report.h"
+#include "trace/segment.h"
+#include "vm/machine.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace dynrun::trace {
+struct Break;
+}
+
+namespace dynrun::engine {
+
+class Session;
+
+/// All segments that start at one point, newest first.
+struct Entry {
+  trace::EntryPoint point;
+  std::vector<std::shared_ptr<trace::Segment>> segments;  // shared: a replay that lets go of the GIL keeps its own
+  int recordings = 0;
+  int failures = 0;
+  bool given_up = false;  // recorded too often: the code changes too much to be worth it
+};
+
+/// How often a function was reached, by its code and, for a method of a module, the module.
+struct Heat {
+  int count = 0;
+  bool rejected = false;  // recorded, and not worth it
+};
+
+class Engine final : public vm::Engine {
+ public:
+  explicit Engine(const DynrunOptions& options);
+
+  vm::Observer* starting(vm::Machine& machine, vm::Activation& activation) override;
+  vm::Observer* resuming(vm::Machine& machine, vm::Activation& activation) override;
+  void finished(vm::Machine& machine) override;
+  /// Whether the VM shall run this frame.
+  bool wants(python::Frame* frame);
+
+  Entry& entry_at(const trace::EntryPoint& point);
+  Heat& heat_of(python::Frame* frame);
+  /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
+  void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
+  void lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
+  /// Makes sure that what was folded into the code still holds; lowers again where it does not.
+  void refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
+
+  void count_break(const trace::Break& why);
+  void count_miss(const guards::Miss& miss, const trace::Segment& segment);
+  void count_replay(const trace::Segment& segment);
+  void count_recorded(std::uint64_t operators) { report_.operators_captured += operators; }
+
+  /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
+  void mark(PyObject* function_or_module);
+  void forget_segments();
+  report::Report report() const;
+  void reset_report();
+
+  const DynrunOptions& options() const { return options_; }
+  bool stress(DynrunStress mode) const { return options_.stress & mode; }
+  static int& disabled_depth();  // of this thread
+
+ private:
+  bool is_marked(python::Frame* frame);
+  bool is_hot(python::Frame* frame, bool count);
+
+  DynrunOptions options_;
+  std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;
+  std::unordered_map<std::size_t, Heat> heat_;
+  std::unordered_map<PyObject*, python::Ref> marked_;  // object -> weak reference
+  std::vector<std::unique_ptr<Session>> sessions_;
+  report::Report report_;
+  std::uint64_t operators_before_ = 0;
+  std::uint64_t replayed_operators_ = 0;
+};
+
+Engine* engine();
+void start_engine(const DynrunOptions& options);
+/// Null, or what is wrong.
+const char* start_hook();
+
+}  // namespace dynrun::engine

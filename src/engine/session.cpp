@@ -1,0 +1,198 @@
+#include "engine/session.h"
+
+#include <fmt/format.h>
+
+namespace dynrun::engine {
+
+using bytecode::Instruction;
+using trace::Flow;
+using vm::Decision;
+
+namespace {
+
+constexpr int kMaxRecordings = 24;
+constexpr std::size_t kMaxSegments = 12;
+constexpr int kMaxFailures = 3;
+constexpr int kMaxFruitless = 6;
+
+}  // namespace
+
+Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now)
+    : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now) {}
+
+Session::~Session() = default;
+
+void Session::detach() {
+  state_ = State::kIdle;
+  if (recording_here() == this) recording_here() = nullptr;
+  scope_.reset();
+  recorder_.reset();
+  if (machine_.observer == this) machine_.observer = nullptr;
+}
+
+Decision Session::before(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
+  switch (state_) {
+    case State::kRecord: return record(machine, activation, instruction);
+    case State::kProbe:
+      if (&machine != &machine_) return Decision::kExecute;
+      return probe();
+    case State::kStep:
+    case State::kIdle: break;
+  }
+  if (&machine != &machine_) machine.observer = nullptr;
+  return Decision::kExecute;
+}
+
+Decision Session::probe() {
+  Entry& entry = engine_.entry_at(trace::entry_point(base_, machine_.top));
+  trace::TorchState now = trace::TorchState::now();
+  auto frames = trace::entry_frames(base_, machine_.top);
+  std::vector<PyObject*> registers;
+  bool function_entry = machine_.top == base_ && base_->pc == 0;
+  for (std::size_t i = 0; !skip_replay_ && i < entry.segments.size(); i++) {
+    std::shared_ptr<trace::Segment> fits = entry.segments[i];
+    trace::Segment& segment = *fits;
+    if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
+    auto inputs = trace::gather_inputs(segment, registers);
+    if (!inputs) continue;
+    if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
+    return run_segment(segment, registers, std::move(*inputs));
+  }
+  if (!skip_replay_ && !entry.segments.empty()) {
+    trace::Segment& last = *entry.segments.front();
+    engine_.count_miss(last.state == now ? last.guards.explain_miss(frames) : last.state.difference(now), last);
+  }
+  bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly;
+  skip_replay_ = false;
+  if (never || entry.recordings >= kMaxRecordings || entry.failures >= kMaxFailures) {
+    if (function_entry && entry.segments.empty()) engine_.heat_of(base_->frame).rejected = true;
+    detach();
+    return Decision::kResume;
+  }
+  entry.recordings++;
+  if (entry.segments.size() >= kMaxSegments) entry.segments.pop_back();
+  start_recording();
+  return Decision::kResume;
+}
+
+Session*& Session::recording_here() {
+  thread_local Session* session = nullptr;
+  return session;
+}
+
+void Session::start_recording() {
+  state_ = State::kRecord;
+  recording_here() = this;
+  trace::Recorder::Limits limits;
+  limits.break_after_operator = engine_.stress(kDynrunStressBreak);
+  recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
+  scope_.emplace(&recorder_->operators());
+}
+
+/// Takes the segment from the recorder, if there is one worth keeping.
+void Session::end_recording(bool finished) {
+  scope_.reset();
+  if (recording_here() == this) recording_here() = nullptr;
+  auto recorder = std::move(recorder_);
+  if (recorder->why()) engine_.count_break(*recorder->why());
+  std::unique_ptr<trace::Segment> segment = recorder->take();
+  if (!segment) return;
+  Entry& entry = engine_.entry_at(segment->entry);
+  fruitless_ = segment->operators == 0 ? fruitless_ + 1 : 0;
+  bool whole_function = finished && segment->entry.frames.size() == 1 && segment->entry.frames[0].second == 0;
+  if (whole_function && segment->operators == 0) {
+    // No tensor work at all: CPython runs such code as well as anybody.
+    entry.given_up = true;
+    engine_.heat_of(base_->frame).rejected = true;
+    return;
+  }
+  engine_.count_recorded(segment->operators);
+  engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
+}
+
+Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
+  switch (recorder_->before(machine, activation, instruction)) {
+    case Flow::kRun: return Decision::kExecute;
+    case Flow::kResume: return Decision::kResume;
+    case Flow::kRaise:
+      end_recording(false);
+      detach();
+      return Decision::kRaise;
+    case Flow::kCut:
+      end_recording(false);
+      state_ = State::kStep;
+      if (fruitless_ > kMaxFruitless) {
+        engine_.entry_at(trace::entry_point(base_, machine_.top)).given_up = true;
+        detach();
+      }
+      return Decision::kExecute;
+    case Flow::kFinished:
+      end_recording(true);
+      detach();
+      return Decision::kExecute;
+    case Flow::kDropped: {
+      trace::EntryPoint point;
+      end_recording(false);
+      detach();
+      return Decision::kExecute;
+    }
+  }
+  return Decision::kExecute;
+}
+
+void Session::after(vm::Machine& machine, const Instruction& instruction, bool raised) {
+  if (state_ == State::kStep && &machine == &machine_) {
+    if (raised) detach();
+    else state_ = State::kProbe;
+    return;
+  }
+  if (state_ != State::kRecord) return;
+  switch (recorder_->after(machine, instruction, raised)) {
+    case Flow::kCut:
+      end_recording(false);
+      if (fruitless_ > kMaxFruitless) detach();
+      else state_ = State::kProbe;
+      break;
+    case Flow::kDropped:
+      end_recording(false);
+      detach();
+      break;
+    default: break;
+  }
+}
+
+void Session::entered(vm::Machine& machine, vm::Activation& activation) {
+  if (state_ == State::kRecord) recorder_->entered(machine, activation);
+}
+
+void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject*) {
+  if (state_ == State::kRecord) recorder_->leaving(machine, activation);
+  if (&activation == base_) detach();
+}
+
+Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs) {
+  if (!segment.lowered) engine_.lower(segment, inputs);
+  engine_.refresh_folded(segment, inputs);
+  bool returned = false;
+  trace::ReplayResult result =
+      trace::replay(segment, machine_, base_, registers, std::move(inputs), engine_.options().verify != 0, &returned);
+  switch (result) {
+    case trace::ReplayResult::kDone: break;
+    case trace::ReplayResult::kFailed:
+      // An operator raises: the code itself shall, from where it stands.
+      detach();
+      return Decision::kResume;
+    case trace::ReplayResult::kMissed: return Decision::kResume;
+    case trace::ReplayResult::kRaised: detach(); return Decision::kRaise;
+  }
+  engine_.count_replay(segment);
+  if (returned) {
+    bool base_returned = machine_.result != nullptr;
+    detach();
+    return base_returned ? Decision::kReturn : Decision::kResume;
+  }
+  state_ = State::kStep;
+  return Decision::kResume;
+}
+
+}  // namespace dynrun::engine

@@ -1,0 +1,53 @@
+#pragma once
+// One activation's life under the engine: probe for a segment, replay it or record a new one, step over what cannot be
+// recorded, and probe again behind it. The states are those of `Session::State`; nothing else decides what runs.
+
+#include "engine/engine.h"
+#include "trace/recorder.h"
+
+#include <memory>
+#include <optional>
+
+namespace dynrun::engine {
+
+class Session final : public vm::Observer {
+ public:
+  Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now);
+  ~Session() override;
+
+  vm::Decision before(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction) override;
+  void after(vm::Machine& machine, const bytecode::Instruction& instruction, bool raised) override;
+  void entered(vm::Machine& machine, vm::Activation& activation) override;
+  void leaving(vm::Machine& machine, vm::Activation& activation, PyObject* result) override;
+
+  bool idle() const { return state_ == State::kIdle; }
+  vm::Machine& machine() { return machine_; }
+  /// The session that records on this thread, or null.
+  static Session*& recording_here();
+
+ private:
+  enum class State : std::uint8_t {
+    kProbe,   // at an entry point: is there a segment that fits?
+    kRecord,  // recording
+    kStep,    // the next instruction runs without being looked at, then kProbe
+    kIdle,    // nothing more to do for this activation
+  };
+  vm::Decision probe();
+  vm::Decision record(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
+  vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs);
+  void start_recording();
+  void end_recording(bool finished);
+  void detach();
+
+  Engine& engine_;
+  vm::Machine& machine_;
+  vm::Activation* base_;
+  bool compile_now_;
+  State state_ = State::kProbe;
+  std::unique_ptr<trace::Recorder> recorder_;
+  std::optional<trace::RecordingScope> scope_;
+  int fruitless_ = 0;
+  bool skip_replay_ = false;
+};
+
+}  // namespace dynrun::engine

@@ -1,0 +1,469 @@
+#include "guards/program.h"
+
+#include "guards/torch_python.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace dynrun::guards {
+
+using python::Ref;
+
+namespace {
+
+bool is_enum_member(PyObject* object) {
+  static PyObject* enum_meta = [] {
+    PyObject* module = PyImport_ImportModule("enum");
+    PyObject* meta = module ? PyObject_GetAttrString(module, "EnumMeta") : nullptr;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return meta;
+  }();
+  return enum_meta != nullptr && PyObject_TypeCheck(reinterpret_cast<PyObject*>(Py_TYPE(object)),
+                                                    reinterpret_cast<PyTypeObject*>(enum_meta));
+}
+
+bool is_number_or_text(PyObject* object) {
+  return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) ||
+         PyBytes_CheckExact(object) || PyBool_Check(object) || PyComplex_CheckExact(object);
+}
+
+std::string shown(PyObject* object) {
+  if (object == nullptr) return "nothing";
+  if (is_constant_like(object)) {
+    Ref text = Ref::steal(PyObject_Repr(object));
+    if (!text) {
+      PyErr_Clear();
+      return "?";
+    }
+    const char* utf8 = PyUnicode_AsUTF8(text.get());
+    if (utf8 == nullptr) PyErr_Clear();
+    std::string result = utf8 ? utf8 : "?";
+    return result.size() > 80 ? result.substr(0, 77) + "..." : result;
+  }
+  if (PyType_Check(object)) return fmt::format("class {}", reinterpret_cast<PyTypeObject*>(object)->tp_name);
+  return fmt::format("a {}", Py_TYPE(object)->tp_name);
+}
+
+/// Equality of constants, without Python code. Floats by bits: 0.0 is not -0.0, and a NaN is itself.
+bool constants_equal(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (PyComplex_CheckExact(a)) {
+    Py_complex x = reinterpret_cast<PyComplexObject*>(a)->cval, y = reinterpret_cast<PyComplexObject*>(b)->cval;
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (is_enum_member(a)) return false;
+  int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+PyObject* member_value(PyObject* object, PyObject* descriptor) {
+  auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  if (member->type != _Py_T_OBJECT && member->type != Py_T_OBJECT_EX) return nullptr;
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->offset);
+}
+
+/// The first field behind the object header: property's getter, the callable of a staticmethod or classmethod.
+PyObject* first_field(PyObject* object) {
+  if (Py_TYPE(object) != &PyProperty_Type && Py_TYPE(object) != &PyStaticMethod_Type && Py_TYPE(object) != &PyClassMethod_Type)
+    return nullptr;
+  return *reinterpret_cast<PyObject**>(object + 1);
+}
+
+/// What `super(after, self).name` finds for a self of class `type`.
+PyObject* lookup_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name) {
+  PyObject* mro = type->tp_mro;
+  if (mro == nullptr) return nullptr;
+  Py_ssize_t i = 0, n = PyTuple_GET_SIZE(mro);
+  while (i < n && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(after)) i++;
+  for (i++; i < n; i++) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    Ref dict = Ref::steal(PyType_GetDict(base));
+    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+    if (found != nullptr) return found;
+    PyErr_Clear();
+  }
+  return nullptr;
+}
+
+bool is_static_type(PyTypeObject* type) { return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE); }
+
+}  // namespace
+
+bool is_constant_like(PyObject* object) {
+  if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
+  if (is_number_or_text(object)) return true;
+  if (is_torch_constant(object)) return true;
+  return is_enum_member(object);
+}
+
+PyObject* instance_dict(PyObject* object) {
+  PyObject** slot = _PyObject_GetDictPtr(object);
+  if (slot == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return *slot;
+}
+
+TensorFacts TensorFacts::of(const at::Tensor& tensor) {
+  TensorFacts facts;
+  facts.dtype = tensor.scalar_type();
+  facts.device = tensor.device();
+  facts.keys = tensor.key_set();
+  facts.sizes = tensor.sizes().vec();
+  facts.has_strides = tensor.layout() == c10::kStrided;
+  if (facts.has_strides) facts.strides = tensor.strides().vec();
+  facts.requires_grad = tensor.requires_grad();
+  facts.inference = tensor.is_inference();
+  return facts;
+}
+
+bool TensorFacts::holds(const at::Tensor& tensor) const {
+  if (!tensor.defined() || tensor.scalar_type() != dtype || tensor.key_set() != keys || tensor.device() != device) return false;
+  if (tensor.requires_grad() != requires_grad || tensor.is_inference() != inference) return false;
+  if (tensor.sizes() != c10::IntArrayRef(sizes)) return false;
+  return !has_strides || tensor.strides() == c10::IntArrayRef(strides);
+}
+
+std::string TensorFacts::describe() const {
+  return fmt::format("{}[{}] strides [{}] on {}{}", c10::toString(dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "),
+                     device.str(), requires_grad ? " requires_grad" : "");
+}
+
+SourceId Program::read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux) {
+  std::string path = fmt::format("{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux));
+  if (key != nullptr) {
+    // Constants of equal value are one key; other keys (classes, functions) go by address, which the Source keeps alive.
+    path += is_number_or_text(key) ? ":" + shown(key) + Py_TYPE(key)->tp_name : fmt::format(":{}", static_cast<void*>(key));
+    if (PyUnicode_CheckExact(key)) path = fmt::format("{}:{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux), PyUnicode_AsUTF8(key));
+  }
+  auto found = paths_.find(path);
+  if (found != paths_.end()) return found->second;
+  auto id = static_cast<SourceId>(sources_.size());
+  sources_.push_back({kind, parent, index, Ref::borrow(key), Ref::borrow(aux)});
+  paths_.emplace(std::move(path), id);
+  add(CheckKind::kRead, id);
+  return id;
+}
+
+SourceId Program::constant(PyObject* object) { return read(SourceKind::kConstant, kNoSource, 0, object); }
+
+Program::Step& Program::add(CheckKind kind, SourceId source, PyObject* object) {
+  Step step;
+  step.kind = kind;
+  step.source = source;
+  step.line = line_;
+  step.object = Ref::borrow(object);
+  steps_.push_back(std::move(step));
+  return steps_.back();
+}
+
+std::int32_t Program::type_record(PyTypeObject* type) {
+  auto [at, fresh] = type_index_.try_emplace(type, static_cast<std::int32_t>(types_.size()));
+  if (fresh) {
+    TypeRecord record;
+    record.type = type;
+    if (!is_static_type(type)) {
+      record.weak = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(type), nullptr));
+      PyUnstable_Type_AssignVersionTag(type);
+      record.version = type->tp_version_tag;
+    }
+    types_.push_back(std::move(record));
+  }
+  return at->second;
+}
+
+void Program::note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found) {
+  if (is_static_type(type) && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return;
+  TypeRecord& record = types_[static_cast<std::size_t>(type_record(type))];
+  for (const Lookup& known : record.lookups) {
+    if (known.name.get() == name) return;
+  }
+  Lookup lookup;
+  lookup.name = Ref::borrow(name);
+  lookup.found = found;
+  if (found != nullptr) {
+    lookup.weak = Ref::steal(PyWeakref_NewRef(found, nullptr));
+    if (!lookup.weak) {
+      PyErr_Clear();
+      lookup.strong = Ref::borrow(found);
+    }
+  }
+  record.lookups.push_back(std::move(lookup));
+}
+
+bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
+  if (type != record.type) return false;
+  if (!record.weak) return true;
+  if (type->tp_version_tag == record.version && record.version != 0) return true;
+  if (PyWeakref_GET_OBJECT(record.weak.get()) != reinterpret_cast<PyObject*>(type)) return false;
+  for (const Lookup& lookup : record.lookups) {
+    if (lookup.weak && PyWeakref_GET_OBJECT(lookup.weak.get()) != lookup.found) return false;
+    if (_PyType_Lookup(type, lookup.name.get()) != lookup.found) return false;
+  }
+  PyUnstable_Type_AssignVersionTag(type);
+  record.version = type->tp_version_tag;
+  return true;
+}
+
+void Program::check_type(SourceId source, PyTypeObject* type) { add(CheckKind::kType, source).index = type_record(type); }
+void Program::check_is_type(SourceId source, PyTypeObject* type) { add(CheckKind::kIsType, source).index = type_record(type); }
+void Program::check_is(SourceId source, PyObject* object) { add(CheckKind::kIs, source, object); }
+void Program::check_equals(SourceId source, PyObject* value) { add(CheckKind::kEquals, source, value); }
+void Program::check_code(SourceId source, PyObject* function) {
+  add(CheckKind::kCode, source, PyFunction_GET_CODE(function));
+}
+void Program::check_absent(SourceId dict, PyObject* key) { add(CheckKind::kAbsent, dict, key); }
+void Program::check_no_instance_attribute(SourceId object, PyObject* key) { add(CheckKind::kNoInstanceDict, object, key); }
+void Program::check_length(SourceId source, Py_ssize_t length) {
+  add(CheckKind::kLength, source).index = static_cast<std::int32_t>(length);
+}
+void Program::check_keys(SourceId dict, PyObject* dict_object) {
+  Ref keys = Ref::steal(PyDict_Keys(dict_object));
+  Ref tuple = Ref::steal(PyList_AsTuple(keys.get()));
+  add(CheckKind::kKeys, dict, tuple.get());
+}
+void Program::check_tensor(SourceId source, const at::Tensor& tensor) {
+  facts_.push_back(TensorFacts::of(tensor));
+  add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
+}
+void Program::check_same(SourceId a, SourceId b, bool same) {
+  add(same ? CheckKind::kSame : CheckKind::kNotSame, a).index = b;
+}
+void Program::check_null(SourceId source) { add(CheckKind::kNull, source); }
+
+void Program::truncate(std::size_t steps) {
+  // Sources whose read is cut off stay known by path but must be read again: forget their paths.
+  for (std::size_t i = steps; i < steps_.size(); i++) {
+    if (steps_[i].kind != CheckKind::kRead) continue;
+    for (auto at = paths_.begin(); at != paths_.end(); ++at) {
+      if (at->second == steps_[i].source) {
+        paths_.erase(at);
+        break;
+      }
+    }
+  }
+  steps_.resize(steps);
+}
+
+PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& frames,
+                        const std::vector<PyObject*>& registers) const {
+  auto parent = [&]() -> PyObject* {
+    return source.parent == kNoSource ? nullptr : registers[static_cast<std::size_t>(source.parent)];
+  };
+  auto frame = [&]() -> const EntryFrame& { return frames[static_cast<std::size_t>(source.parent)]; };
+  switch (source.kind) {
+    case SourceKind::kLocal: return frame().frame->localsplus[source.index];
+    case SourceKind::kStack: return frame().stack[source.index];
+    case SourceKind::kFrameFunction: return frame().frame->function;
+    case SourceKind::kModules: return PyImport_GetModuleDict();
+    case SourceKind::kConstant: return source.key.get();
+    default: break;
+  }
+  PyObject* object = parent();
+  if (object == nullptr) return nullptr;
+  switch (source.kind) {
+    case SourceKind::kInstanceDict: return instance_dict(object);
+    case SourceKind::kModuleDict: return PyModule_Check(object) ? PyModule_GetDict(object) : nullptr;
+    case SourceKind::kDictItem: {
+      if (!PyDict_Check(object)) return nullptr;
+      PyObject* item = PyDict_GetItemWithError(object, source.key.get());
+      if (item == nullptr) PyErr_Clear();
+      return item;
+    }
+    case SourceKind::kSequenceItem:
+      if (PyTuple_Check(object)) return source.index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, source.index) : nullptr;
+      if (PyList_Check(object)) return source.index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, source.index) : nullptr;
+      return nullptr;
+    case SourceKind::kCellContents: return PyCell_Check(object) ? PyCell_GET(object) : nullptr;
+    case SourceKind::kFunctionClosure: {
+      PyObject* closure = PyFunction_Check(object) ? PyFunction_GET_CLOSURE(object) : nullptr;
+      return closure && source.index < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, source.index) : nullptr;
+    }
+    case SourceKind::kFunctionDefaults: return PyFunction_Check(object) ? PyFunction_GET_DEFAULTS(object) : nullptr;
+    case SourceKind::kFunctionKeywordDefaults: return PyFunction_Check(object) ? PyFunction_GET_KW_DEFAULTS(object) : nullptr;
+    case SourceKind::kFunctionGlobals: return PyFunction_Check(object) ? PyFunction_GET_GLOBALS(object) : nullptr;
+    case SourceKind::kFunctionBuiltins:
+      return PyFunction_Check(object) ? reinterpret_cast<PyFunctionObject*>(object)->func_builtins : nullptr;
+    case SourceKind::kMethodFunction: return PyMethod_Check(object) ? PyMethod_GET_FUNCTION(object) : nullptr;
+    case SourceKind::kMethodSelf: return PyMethod_Check(object) ? PyMethod_GET_SELF(object) : nullptr;
+    case SourceKind::kTypeOf: return reinterpret_cast<PyObject*>(Py_TYPE(object));
+    case SourceKind::kTypeAttribute:
+      return PyType_Check(object) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(object), source.key.get()) : nullptr;
+    case SourceKind::kSuperAttribute:
+      return PyType_Check(object) ? lookup_behind(reinterpret_cast<PyTypeObject*>(object),
+                                                  reinterpret_cast<PyTypeObject*>(source.aux.get()), source.key.get())
+                                  : nullptr;
+    case SourceKind::kPropertyGetter:
+    case SourceKind::kWrapped: return first_field(object);
+    case SourceKind::kMember: return member_value(object, source.aux.get());
+    default: return nullptr;
+  }
+}
+
+bool Program::check(const Step& step, const std::vector<PyObject*>& registers) const {
+  PyObject* object = registers[static_cast<std::size_t>(step.source)];
+  if (step.kind == CheckKind::kNull) return object == nullptr;
+  if (step.kind == CheckKind::kAbsent) {
+    if (object == nullptr) return true;
+    bool absent = PyDict_Check(object) && PyDict_GetItemWithError(object, step.object.get()) == nullptr;
+    PyErr_Clear();
+    return absent;
+  }
+  if (object == nullptr) return false;
+  switch (step.kind) {
+    case CheckKind::kType: return type_holds(types_[static_cast<std::size_t>(step.index)], Py_TYPE(object));
+    case CheckKind::kIsType:
+      return PyType_Check(object) && type_holds(types_[static_cast<std::size_t>(step.index)], reinterpret_cast<PyTypeObject*>(object));
+    case CheckKind::kIs: return object == step.object.get();
+    case CheckKind::kEquals: return constants_equal(object, step.object.get());
+    case CheckKind::kCode: return PyFunction_Check(object) && PyFunction_GET_CODE(object) == step.object.get();
+    case CheckKind::kLength: {
+      Py_ssize_t length = PyList_Check(object)    ? PyList_GET_SIZE(object)
+                          : PyTuple_Check(object) ? PyTuple_GET_SIZE(object)
+                          : PyDict_Check(object)  ? PyDict_GET_SIZE(object)
+                          : PyAnySet_Check(object) ? PySet_GET_SIZE(object)
+                                                   : -1;
+      return length == step.index;
+    }
+    case CheckKind::kKeys: {
+      if (!PyDict_Check(object) || PyDict_GET_SIZE(object) != PyTuple_GET_SIZE(step.object.get())) return false;
+      Py_ssize_t at = 0, i = 0;
+      PyObject *key, *value;
+      while (PyDict_Next(object, &at, &key, &value)) {
+        PyObject* expected = PyTuple_GET_ITEM(step.object.get(), i++);
+        if (key != expected && !(is_constant_like(key) && is_constant_like(expected) && constants_equal(key, expected))) return false;
+      }
+      return true;
+    }
+    case CheckKind::kTensor:
+      return is_plain_tensor(object) && facts_[static_cast<std::size_t>(step.index)].holds(tensor_of(object));
+    case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
+    case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
+    case CheckKind::kNoInstanceDict: {
+      PyObject* dict = instance_dict(object);
+      bool absent = dict == nullptr || PyDict_GetItemWithError(dict, step.object.get()) == nullptr;
+      PyErr_Clear();
+      return absent;
+    }
+    default: return false;
+  }
+}
+
+bool Program::run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const {
+  registers.assign(sources_.size(), nullptr);
+  for (const Step& step : steps_) {
+    if (step.kind == CheckKind::kRead) {
+      registers[static_cast<std::size_t>(step.source)] = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
+    } else if (!check(step, registers)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
+  std::vector<PyObject*> registers(sources_.size(), nullptr);
+  for (const Step& step : steps_) {
+    if (step.kind == CheckKind::kRead) {
+      registers[static_cast<std::size_t>(step.source)] = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
+      continue;
+    }
+    if (check(step, registers)) continue;
+    PyObject* now = registers[static_cast<std::size_t>(step.source)];
+    Miss miss{describe(step.source), "", shown(now), step.line};
+    switch (step.kind) {
+      case CheckKind::kType:
+      case CheckKind::kIsType: {
+        const TypeRecord& record = types_[static_cast<std::size_t>(step.index)];
+        PyTypeObject* type = now == nullptr ? nullptr : step.kind == CheckKind::kType ? Py_TYPE(now) : reinterpret_cast<PyTypeObject*>(now);
+        bool living = !record.weak || PyWeakref_GET_OBJECT(record.weak.get()) != Py_None;
+        miss.was = living ? fmt::format("a {}", record.type->tp_name) : "an object of a class that is gone";
+        if (type == record.type) miss.now += " whose class was changed";
+        break;
+      }
+      case CheckKind::kTensor: {
+        miss.was = facts_[static_cast<std::size_t>(step.index)].describe();
+        if (now && is_plain_tensor(now)) miss.now = TensorFacts::of(tensor_of(now)).describe();
+        break;
+      }
+      case CheckKind::kLength: miss.was = fmt::format("{} items", step.index), miss.now = "another number of items"; break;
+      case CheckKind::kCode: miss.was = "another function"; break;
+      case CheckKind::kAbsent:
+      case CheckKind::kNoInstanceDict: miss.guard += fmt::format("[{}]", shown(step.object.get())), miss.was = "not there", miss.now = "there"; break;
+      case CheckKind::kKeys: miss.was = "other keys"; break;
+      case CheckKind::kSame: miss.was = "the same object as " + describe(step.index); break;
+      case CheckKind::kNotSame: miss.was = "another object than " + describe(step.index); break;
+      case CheckKind::kNull: miss.was = "nothing"; break;
+      default: miss.was = shown(step.object.get());
+    }
+    return miss;
+  }
+  return {"none", "", "", -1};
+}
+
+std::string Program::describe(SourceId id) const {
+  const Source& source = sources_[static_cast<std::size_t>(id)];
+  static const char* const kTexts[] = {
+#define X(name, text) text,
+      DYNRUN_SOURCE_KINDS(X)
+#undef X
+  };
+  std::string result;
+  for (const char* c = kTexts[static_cast<int>(source.kind)]; *c; c++) {
+    if (*c != '%') {
+      result += *c;
+      continue;
+    }
+    c++;
+    if (*c == 's') result += describe(source.parent);
+    if (*c == 'i') result += std::to_string(source.index);
+    if (*c == 'k') {
+      bool name = source.key && PyUnicode_CheckExact(source.key.get()) && source.kind != SourceKind::kDictItem;
+      result += name ? PyUnicode_AsUTF8(source.key.get()) : shown(source.key.get());
+    }
+  }
+  // The way through an object's dict is how attributes are read: write it so.
+  if (source.kind == SourceKind::kDictItem && PyUnicode_CheckExact(source.key.get())) {
+    const Source& parent = sources_[static_cast<std::size_t>(source.parent)];
+    if (parent.kind == SourceKind::kInstanceDict || parent.kind == SourceKind::kModuleDict)
+      return describe(parent.parent) + "." + PyUnicode_AsUTF8(source.key.get());
+    if (parent.kind == SourceKind::kFunctionGlobals || parent.kind == SourceKind::kFunctionBuiltins) return PyUnicode_AsUTF8(source.key.get());
+  }
+  return result;
+}
+
+std::string Program::print() const {
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "keys", "tensor", "same", "not same", "null", "no attribute"};
+  std::string text;
+  for (const Step& step : steps_) {
+    if (step.kind == CheckKind::kRead) continue;
+    text += fmt::format("{}: {} ", describe(step.source), kNames[static_cast<int>(step.kind)]);
+    if (step.kind == CheckKind::kType || step.kind == CheckKind::kIsType) text += types_[static_cast<std::size_t>(step.index)].type->tp_name;
+    else if (step.kind == CheckKind::kTensor) text += facts_[static_cast<std::size_t>(step.index)].describe();
+    else if (step.kind == CheckKind::kLength) text += std::to_string(step.index);
+    else if (step.kind == CheckKind::kSame || step.kind == CheckKind::kNotSame) text += describe(step.index);
+    else if (step.object) text += shown(step.object.get());
+    text += "\n";
+  }
+  return text;
+}
+
+bool Program::alive() const {
+  for (const TypeRecord& record : types_) {
+    if (record.weak && PyWeakref_GET_OBJECT(record.weak.get()) == Py_None) return false;
+  }
+  return true;
+}
+
+}  // namespace dynrun::guards

@@ -1,0 +1,153 @@
+#pragma once
+// The guards of one segment, as a straight list of steps: each reads one source or checks one fact about a source read before.
+// Running them runs no Python code and allocates nothing. Needs the GIL.
+//
+// Nothing here keeps a model alive: types and functions are held weakly or compared by content; what is held strongly are
+// immutable constants, code objects and built-in functions. Addresses are compared only while their owner is known to live.
+
+#include "guards/source.h"
+#include "graph/graph.h"
+#include "python/frame.h"
+#include "python/reference.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace dynrun::guards {
+
+/// The frames at a segment's entry, outermost first: the roots of every path.
+struct EntryFrame {
+  python::Frame* frame = nullptr;
+  PyObject** stack = nullptr;  // stack base
+};
+
+/// What is guarded about a tensor read from outside.
+struct TensorFacts {
+  c10::ScalarType dtype;
+  c10::Device device = c10::kCPU;
+  c10::DispatchKeySet keys;
+  std::vector<std::int64_t> sizes, strides;
+  bool requires_grad = false;
+  bool inference = false;
+  bool has_strides = true;
+
+  static TensorFacts of(const at::Tensor& tensor);
+  bool holds(const at::Tensor& tensor) const;
+  std::string describe() const;
+};
+
+enum class CheckKind : std::uint8_t {
+  kRead,      // not a check: reads a source into its register
+  kType,      // exact type, and the class attributes that were looked up on it
+  kIs,        // the very object (held strongly: a singleton, a built-in function)
+  kEquals,    // same exact type and value: int, float, str, bytes, bool, complex, dtype, device, ...
+  kIsType,    // the very class, with the class attributes that were looked up on it
+  kCode,      // a Python function that runs this code object
+  kAbsent,    // the dict has no such key
+  kLength,    // list, tuple, dict or set length
+  kKeys,      // the dict's keys, in order
+  kTensor,    // TensorFacts
+  kSame,      // two sources, one object
+  kNotSame,   // two sources, two objects
+  kNull,      // the slot is empty (an unbound local, an empty cell)
+  kNoInstanceDict,  // the instance has no __dict__ entry of that name (key), or no dict at all
+};
+
+struct Miss {
+  std::string guard, was, now;
+  std::int32_t line = -1;  // index into the caller's source lines
+};
+
+class Program {
+ public:
+  /// Reads `parent`'s part; the same path is read once. `aux` serves kSuperAttribute (a borrowed type).
+  SourceId read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux = nullptr);
+  /// Makes an object that the segment keeps addressable as a source.
+  SourceId constant(PyObject* object);
+
+  void check_type(SourceId source, PyTypeObject* type);
+  void check_is(SourceId source, PyObject* object);
+  void check_equals(SourceId source, PyObject* value);
+  void check_is_type(SourceId source, PyTypeObject* type);
+  void check_code(SourceId source, PyObject* function);
+  void check_absent(SourceId dict, PyObject* key);
+  void check_no_instance_attribute(SourceId object, PyObject* key);
+  void check_length(SourceId source, Py_ssize_t length);
+  void check_keys(SourceId dict, PyObject* dict_object);
+  void check_tensor(SourceId source, const at::Tensor& tensor);
+  void check_same(SourceId a, SourceId b, bool same);
+  void check_null(SourceId source);
+  /// A class attribute was looked up on `type` and gave `found` (borrowed; null: not there). Part of every check of that type.
+  void note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found);
+
+  /// Later steps are attributed to this source line of the caller's.
+  void set_line(std::int32_t line) { line_ = line; }
+
+  std::size_t size() const { return steps_.size(); }
+  std::size_t source_count() const { return sources_.size(); }
+  void truncate(std::size_t steps);
+
+  /// Runs the guards. On success `registers[source]` holds each source's object, borrowed (null where checked to be so).
+  bool run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const;
+  /// After a failed run: what failed, in words.
+  Miss explain_miss(const std::vector<EntryFrame>& frames) const;
+  /// "args[0].layers[3].weight"
+  std::string describe(SourceId source) const;
+  std::string print() const;
+
+  /// False once an object that the guards need has died: the segment can never match again.
+  bool alive() const;
+
+ private:
+  struct Source {
+    SourceKind kind;
+    SourceId parent;
+    std::int32_t index;
+    python::Ref key;
+    python::Ref aux;
+  };
+  struct Step {
+    CheckKind kind;
+    SourceId source;
+    std::int32_t index = 0;       // length, other source, index of facts or of a type record
+    std::int32_t line = -1;
+    python::Ref object;
+  };
+  struct Lookup {
+    python::Ref name;
+    PyObject* found = nullptr;    // borrowed, compared only while `weak` lives or when held by `strong`
+    python::Ref weak, strong;
+  };
+  struct TypeRecord {
+    PyTypeObject* type = nullptr;
+    python::Ref weak;             // null for a static type
+    mutable unsigned version = 0;
+    std::vector<Lookup> lookups;
+  };
+
+  std::int32_t type_record(PyTypeObject* type);
+  bool type_holds(const TypeRecord& record, PyTypeObject* type) const;
+  PyObject* load(const Source& source, const std::vector<EntryFrame>& frames, const std::vector<PyObject*>& registers) const;
+  bool check(const Step& step, const std::vector<PyObject*>& registers) const;
+  Step& add(CheckKind kind, SourceId source, PyObject* object = nullptr);
+
+  std::vector<Source> sources_;
+  std::vector<Step> steps_;
+  std::vector<TypeRecord> types_;
+  std::vector<TensorFacts> facts_;
+  std::unordered_map<std::string, SourceId> paths_;
+  std::unordered_map<PyTypeObject*, std::int32_t> type_index_;
+  std::int32_t line_ = -1;
+};
+
+/// True for values that are guarded by value and then count as constants: they cannot hold other objects or be mutated.
+bool is_constant_like(PyObject* object);
+/// Raw attribute table of an instance, or null; no Python code runs. Borrowed.
+PyObject* instance_dict(PyObject* object);
+
+}  // namespace dynrun::guards

@@ -1,0 +1,22 @@
+#pragma once
+// Finds out when somebody could write a folded parameter behind its version counter: `.data`, numpy(), untyped_storage() and
+// their kind give a second way to the same memory. They are caught where torch defines them, whoever calls.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace dynrun::guards {
+
+/// Puts the catchers into torch's own tables, once. Needs the GIL and torch imported.
+void watch_storage_aliases();
+
+/// Starts counting the aliases made of `tensor`'s storage, which must stay alive while it is asked about.
+void watch_storage(const at::Tensor& tensor);
+/// How many were made since; 0 when it is not watched.
+std::uint64_t alias_epoch(const at::Tensor& tensor);
+
+/// Whether the contents may be read once and kept: nobody else owns the storage, and writes move a version counter.
+bool is_foldable(const at::Tensor& tensor);
+
+}  // namespace dynrun::guards

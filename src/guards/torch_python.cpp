@@ -1,0 +1,28 @@
+#include "guards/torch_python.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace dynrun::guards {
+
+bool is_plain_tensor(PyObject* object) { return THPVariable_CheckExact(object); }
+
+bool is_tensor(PyObject* object) {
+  return is_plain_tensor(object) ||
+         (THPVariableClass && PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass)));
+}
+
+const at::Tensor& tensor_of(PyObject* object) { return THPVariable_Unpack(object); }
+
+bool is_torch_constant(PyObject* object) {
+  return THPDtype_Check(object) || THPDevice_Check(object) || THPLayout_Check(object) || THPMemoryFormat_Check(object) ||
+         THPSize_Check(object);
+}
+
+PyObject* wrap(const at::Tensor& tensor) { return THPVariable_Wrap(tensor); }
+
+}  // namespace dynrun::guards

@@ -1,0 +1,21 @@
+#pragma once
+// How torch's objects look from Python's side. Needs the GIL.
+
+#include <Python.h>
+
+#include <ATen/core/Tensor.h>
+
+namespace dynrun::guards {
+
+/// Exactly torch.Tensor or torch.nn.Parameter: no subclass.
+bool is_plain_tensor(PyObject* object);
+/// Any torch.Tensor, subclasses included.
+bool is_tensor(PyObject* object);
+/// The tensor inside a Python tensor object.
+const at::Tensor& tensor_of(PyObject* object);
+/// torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size: values, compared by ==.
+bool is_torch_constant(PyObject* object);
+/// A new reference to the Python object of `tensor`: the one it already has, or a new one.
+PyObject* wrap(const at::Tensor& tensor);
+
+}  // namespace dynrun::guards

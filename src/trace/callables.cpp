@@ -1,0 +1,203 @@
+#include "trace/callables.h"
+
+#include "python/reference.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace dynrun::trace {
+
+using python::Ref;
+
+namespace {
+
+std::unordered_map<PyObject*, CallKind>& table() {
+  static auto* kinds = new std::unordered_map<PyObject*, CallKind>();
+  return *kinds;
+}
+
+Ref import_path(const std::string& path) {
+  // "module:attribute.attribute"
+  auto colon = path.find(':');
+  Ref object = Ref::steal(PyImport_ImportModule(path.substr(0, colon).c_str()));
+  std::string rest = colon == std::string::npos ? "" : path.substr(colon + 1);
+  while (object && !rest.empty()) {
+    auto dot = rest.find('.');
+    object = Ref::steal(PyObject_GetAttrString(object.get(), rest.substr(0, dot).c_str()));
+    rest = dot == std::string::npos ? "" : rest.substr(dot + 1);
+  }
+  if (!object) PyErr_Clear();
+  return object;
+}
+
+void put(const Ref& object, CallKind kind) {
+  if (object) table()[Py_NewRef(object.get())] = kind;
+}
+
+void put_all(const std::string& owner, const std::vector<const char*>& names, CallKind kind) {
+  for (const char* name : names) {
+    Ref object = import_path(owner + (owner.find(':') == std::string::npos ? ":" : ".") + name);
+    put(object, kind);
+  }
+}
+
+constexpr CallKind kPureKind{CallClass::kPure, Model::kNone};
+constexpr CallKind kTransparentKind{CallClass::kTransparent, Model::kNone};
+constexpr CallKind kOpaqueKind{CallClass::kOpaque, Model::kNone};
+constexpr CallKind modelled(Model model) { return {CallClass::kModelled, model}; }
+
+void add_builtins() {
+  put_all("builtins",
+          {"len", "callable", "abs", "min", "max", "sum", "sorted", "round", "divmod", "pow", "iter", "any", "all", "chr",
+           "ord", "format", "repr", "bin", "hex", "oct", "int", "float", "bool", "str", "tuple", "list", "dict", "set",
+           "frozenset", "range", "zip", "enumerate", "reversed", "slice", "complex", "bytes", "type", "map", "filter", "super"},
+          kPureKind);
+  put_all("builtins", {"isinstance", "issubclass"}, modelled(Model::kIsInstance));
+  put_all("builtins", {"getattr", "hasattr"}, modelled(Model::kGetAttribute));
+  put_all("builtins", {"setattr", "object.__setattr__"}, modelled(Model::kSetAttribute));
+  put_all("builtins", {"next"}, modelled(Model::kIterNext));
+  put_all("builtins", {"hash"}, modelled(Model::kHash));
+  put_all("builtins:str", {"join", "split", "rsplit", "startswith", "endswith", "strip", "lstrip", "rstrip", "lower", "upper",
+                           "replace", "format", "find", "rfind", "count", "partition", "rpartition", "isdigit", "isidentifier",
+                           "title", "capitalize", "index", "zfill", "__len__", "__contains__", "__eq__", "__getitem__"},
+          kPureKind);
+  put_all("builtins:int", {"bit_length", "__index__", "__int__"}, kPureKind);
+  put_all("builtins:float", {"is_integer", "__int__", "as_integer_ratio"}, kPureKind);
+  put_all("builtins:tuple", {"index", "count", "__len__", "__getitem__", "__contains__", "__iter__"}, kPureKind);
+  put_all("builtins:list", {"index", "count", "copy", "__len__", "__getitem__", "__contains__", "__iter__"}, kPureKind);
+  put_all("builtins:list", {"append"}, modelled(Model::kListAppend));
+  put_all("builtins:list", {"extend", "insert", "pop", "remove", "reverse", "clear", "sort", "__setitem__", "__delitem__", "__init__"},
+          modelled(Model::kWriteFresh));
+  put_all("builtins:dict", {"keys", "values", "items", "copy", "__len__", "__iter__"}, kPureKind);
+  put_all("builtins:dict", {"get", "__getitem__", "__contains__"}, modelled(Model::kDictGet));
+  put_all("builtins:dict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__"},
+          modelled(Model::kWriteFresh));
+  put_all("builtins:set", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "copy", "__len__"}, kPureKind);
+  put_all("builtins:set", {"add", "discard", "remove", "update", "clear", "pop", "__init__"}, modelled(Model::kWriteFresh));
+  put_all("collections:OrderedDict", {"keys", "values", "items", "copy", "__iter__"}, kPureKind);
+  put_all("collections:OrderedDict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__", "move_to_end"},
+          modelled(Model::kWriteFresh));
+  put_all("builtins:object", {"__init__", "__init_subclass__"}, kPureKind);
+  put_all("math", {"sqrt", "ceil", "floor", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "tanh", "atan", "prod", "gcd",
+                   "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},
+          kPureKind);
+  put_all("operator", {"add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "getitem",
+                       "and_", "or_", "not_", "truth", "index", "is_", "is_not", "contains", "itemgetter", "attrgetter", "matmul", "pow"},
+          kPureKind);
+  put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate"}, kPureKind);
+  put_all("_functools", {"reduce"}, kPureKind);
+}
+
+/// Functions of torch's bindings that are not the plain operators they look like.
+const std::unordered_set<std::string>& opaque_torch_names() {
+  static const std::unordered_set<std::string> names = {
+      "numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "data_ptr", "storage",
+      "untyped_storage", "_typed_storage", "is_set_to", "set_", "resize_", "resize_as_", "requires_grad_", "retain_grad",
+      "_make_subclass", "_make_wrapper_subclass", "_make_dtensor", "map_", "map2_", "apply_", "share_memory_", "is_shared", "backward",
+      "_backward", "register_hook", "_use_count", "_view_func", "_rev_view_func_unsafe", "_fix_weakref", "rename_", "rename",
+      "refine_names", "align_to", "unflatten_names", "detach_", "new", "new_tensor", "_standard_name", "from_numpy", "frombuffer",
+      "asarray", "_from_functional_tensor", "_to_functional_tensor", "_sync", "_enable_functionalization", "_disable_functionalization",
+      "_is_functional_tensor", "_functionalize_replace", "_functionalize_commit_update", "is_nonzero", "__dlpack__", "nonzero",
+      "from_file", "_fill_mem_eff_dropout_mask_", "_dim_arange", "pin_memory", "is_pinned", "type", "cuda", "xpu", "ipu", "hpu",
+      "_coalesced_", "record_stream", "as_subclass", "set_data", "_cudnn_init_dropout_state", "random_", "__setstate__", "index_put_",
+      "_get_tracing_state", "module_load", "_nnz", "_sparse_mask_projection", "__deepcopy__", "_addmm_activation_"};
+  return names;
+}
+
+void add_torch_functions(const std::string& owner) {
+  Ref object = import_path(owner);
+  if (!object) return;
+  Ref names = Ref::steal(PyObject_Dir(object.get()));
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); i++) {
+    PyObject* name = PyList_GET_ITEM(names.get(), i);
+    Ref function = Ref::steal(PyObject_GetAttr(object.get(), name));
+    if (!function) {
+      PyErr_Clear();
+      continue;
+    }
+    if (!PyCFunction_Check(function.get())) continue;
+    std::string text = PyUnicode_AsUTF8(name);
+    if (text.rfind("__", 0) == 0 && text != "__and__" && text != "__or__" && text != "__xor__") continue;
+    put(function, opaque_torch_names().count(text) && text != "index_put_" ? kOpaqueKind : kTransparentKind);
+  }
+}
+
+void add_tensor_methods() {
+  Ref type = import_path("torch._C:TensorBase");
+  if (!type) return;
+  Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(type.get())));
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (dict && PyDict_Next(dict.get(), &at, &name, &value)) {
+    if (Py_TYPE(value) != &PyMethodDescr_Type && Py_TYPE(value) != &PyWrapperDescr_Type) continue;
+    std::string text = PyUnicode_AsUTF8(name);
+    bool opaque = opaque_torch_names().count(text) && text != "index_put_";
+    if (text == "__new__" || text == "__init__" || text == "__reduce_ex__") opaque = true;
+    table()[Py_NewRef(value)] = opaque ? kOpaqueKind : kTransparentKind;
+  }
+}
+
+void add_torch() {
+  add_torch_functions("torch._C:_VariableFunctions");
+  add_torch_functions("torch._C:_VariableFunctionsClass");
+  for (const char* module : {"torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special"}) add_torch_functions(module);
+  add_tensor_methods();
+  put_all("torch._C", {"_get_tracing_state", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
+                       "is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "_log_api_usage_once",
+                       "get_autocast_dtype", "get_autocast_cpu_dtype", "_is_torch_function_enabled", "_len_torch_function_stack",
+                       "_get_autocast_enabled", "is_any_autocast_enabled", "_is_any_autocast_enabled", "_functorch.maybe_current_level",
+                       "_are_functorch_transforms_active", "_get_deterministic_algorithms", "get_default_dtype", "_is_tracing",
+                       "_get_cudnn_enabled", "_get_mkldnn_enabled", "_is_torch_function_all_disabled", "_get_flash_sdp_enabled",
+                       "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_functorch.peek_interpreter_stack"},
+          kPureKind);
+  put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
+                    "get_default_dtype", "Size", "device", "finfo", "iinfo"},
+          kPureKind);
+  put_all("torch._C", {"_set_grad_enabled", "set_grad_enabled"}, modelled(Model::kSetGrad));
+}
+
+}  // namespace
+
+void build_callable_table() {
+  add_torch();
+  add_builtins();  // last: a shared object keeps the stricter class
+}
+
+CallKind classify_callable(PyObject* callable) {
+  auto found = table().find(callable);
+  if (found != table().end()) return found->second;
+  // A method bound to an object: judged by the unbound one.
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) {
+      Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+      PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+      found = descriptor ? table().find(descriptor) : table().end();
+      if (found != table().end()) return found->second;
+    }
+  }
+  return {};
+}
+
+const char* class_name(CallClass call_class) {
+  switch (call_class) {
+    case CallClass::kTransparent: return "transparent";
+    case CallClass::kPure: return "pure";
+    case CallClass::kModelled: return "modelled";
+    case CallClass::kOpaque: return "opaque";
+  }
+  return "?";
+}
+
+std::string callable_name(PyObject* callable) {
+  for (const char* attribute : {"__qualname__", "__name__"}) {
+    Ref name = Ref::steal(PyObject_GetAttrString(callable, attribute));
+    if (name && PyUnicode_Check(name.get())) return PyUnicode_AsUTF8(name.get());
+    PyErr_Clear();
+  }
+  return Py_TYPE(callable)->tp_name;
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,47 @@
+#pragma once
+// What a call of C code means to the recorder: every C callable is in one class, from one table.
+
+#include <Python.h>
+
+#include <cstdint>
+#include <string>
+
+namespace dynrun::trace {
+
+enum class CallClass : std::uint8_t {
+  kTransparent,  // torch's generated bindings: run with the key on, recorded at the dispatcher
+  kPure,         // result follows from the arguments, whose contents are guarded; writes nothing but fresh arguments
+  kModelled,     // a recorder function of its own, see `Model`
+  kOpaque,       // everything else: ends the segment
+};
+
+enum class Model : std::uint8_t {
+  kNone,
+  kListAppend,      // list.append
+  kSetAttribute,    // object.__setattr__, setattr
+  kGetAttribute,    // getattr, hasattr: attribute lookup
+  kIsInstance,      // isinstance, issubclass
+  kSetGrad,         // torch._C._set_grad_enabled
+  kWriteFresh,      // a method that writes its self: allowed on fresh containers only
+  kIterNext,        // next(): the iterator must be fresh
+  kDictGet,         // dict.get, dict.__getitem__, dict.__contains__ on one key
+  kHash,            // id(), hash(): may be taken of constants only
+};
+
+struct CallKind {
+  CallClass call_class = CallClass::kOpaque;
+  Model model = Model::kNone;
+};
+
+/// The class of a C callable: a built-in function or method, a method descriptor, a slot wrapper or a built-in type.
+CallKind classify_callable(PyObject* callable);
+
+/// "transparent", "pure", "modelled", "opaque"
+const char* class_name(CallClass call_class);
+/// "builtins.len", "list.append", "Tensor.view"
+std::string callable_name(PyObject* callable);
+
+/// Fills the table from the modules that are loaded; needs torch to be imported. Called once.
+void build_callable_table();
+
+}  // namespace dynrun::trace

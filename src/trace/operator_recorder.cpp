@@ -1,0 +1,303 @@
+#include "trace/operator_recorder.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace dynrun::trace {
+
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+thread_local OperatorRecorder* current = nullptr;
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  operator_count().fetch_add(1, std::memory_order_relaxed);
+  c10::impl::ExcludeDispatchKeyGuard inner(kKey);
+  if (current == nullptr) {
+    op.callBoxed(stack);
+  } else {
+    current->call(op, stack);
+  }
+}
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+/// Layouts and wrappers that a node cannot stand for.
+bool is_plain(const at::Tensor& tensor) {
+  if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_mkldnn() || tensor.is_nested()) return false;
+  constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                                           c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+                                           c10::DispatchKey::Functionalize});
+  return !tensor.key_set().has_any(kWrappers);
+}
+
+/// Operators that may fail on some data though types and shapes are right: by the data they index with, mostly.
+bool may_raise_on_data(const std::string& name) {
+  static const std::set<std::string> names = {
+      "aten::embedding", "aten::embedding_bag", "aten::index", "aten::index_select", "aten::gather", "aten::take",
+      "aten::take_along_dim", "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_", "aten::index_put",
+      "aten::index_put_", "aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_", "aten::index_fill",
+      "aten::nll_loss", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::one_hot", "aten::multinomial", "aten::bernoulli",
+      "aten::binary_cross_entropy", "aten::cholesky", "aten::linalg_cholesky", "aten::linalg_inv", "aten::inverse",
+      "aten::linalg_solve", "aten::linalg_eigh", "aten::linalg_svd", "aten::svd", "aten::put_", "aten::masked_scatter_"};
+  return names.count(name) != 0 || name.rfind("aten::", 0) != 0;
+}
+
+bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  const std::string& name = op.schema().name();
+  static const std::set<std::string> always = {
+      "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique",
+      "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::item",
+      "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose", "aten::tensor_split",
+      "aten::segment_reduce", "aten::histogram", "aten::_ctc_loss", "aten::ctc_loss", "aten::lift_fresh", "aten::to_sparse",
+      "aten::one_hot", "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
+      "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
+      "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
+  if (always.count(name)) return true;
+  if (name == "aten::where" && op.schema().arguments().size() == 1) return true;
+  if (name == "aten::repeat_interleave" && op.schema().overload_name() != "self_int") return true;
+  if (name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_") {
+    for (const auto& index : stack[first + 1].toListRef()) {
+      if (index.isTensor() && index.toTensor().defined() &&
+          (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte))
+        return name == "aten::index";
+    }
+    return false;
+  }
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
+         op.hasTag(at::Tag::inplace_view);
+}
+
+}  // namespace
+
+std::atomic<std::uint64_t>& operator_count() {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
+}
+
+void count_on_this_thread() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+
+RecordingScope::RecordingScope(OperatorRecorder* recorder)
+    : outer_(std::exchange(current, recorder)), key_was_on_(c10::impl::tls_is_dispatch_key_included(kKey)) {
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+RecordingScope::~RecordingScope() {
+  current = outer_;
+  c10::impl::tls_set_dispatch_key_included(kKey, key_was_on_);
+}
+
+OperatorRecorder::OperatorRecorder() : graph_(std::make_shared<graph::Graph>()) {}
+
+OperatorRecorder::Mark OperatorRecorder::mark() const {
+  return {graph_->nodes.size(), graph_->values.size(), graph_->inputs.size(), wrote_outside_};
+}
+
+void OperatorRecorder::rewind(const Mark& mark) {
+  graph_->nodes.erase(graph_->nodes.begin() + static_cast<std::ptrdiff_t>(mark.nodes), graph_->nodes.end());
+  for (std::size_t i = mark.values; i < known_order_.size(); i++) {
+    auto at = known_.find(known_order_[i]);
+    if (at != known_.end() && at->second.value == static_cast<graph::ValueId>(i)) known_.erase(at);
+  }
+  known_order_.resize(mark.values);
+  graph_->values.resize(mark.values);
+  graph_->inputs.resize(mark.inputs);
+  wrote_outside_ = mark.wrote_outside;
+}
+
+graph::ValueId OperatorRecorder::find(const at::Tensor& tensor) const {
+  auto at = known_.find(tensor.unsafeGetTensorImpl());
+  return at == known_.end() ? graph::kNoValue : at->second.value;
+}
+
+graph::ValueId OperatorRecorder::add_input(const at::Tensor& tensor, graph::InputKind kind, std::string name) {
+  if (tensor.has_storage()) outside_storages_.insert(tensor.storage().unsafeGetStorageImpl());
+  graph::ValueId id = graph_->add_input(graph::TensorType::of(tensor), kind, std::move(name));
+  known_order_.resize(graph_->values.size());
+  known_order_[static_cast<std::size_t>(id)] = tensor.unsafeGetTensorImpl();
+  known_.insert_or_assign(tensor.unsafeGetTensorImpl(), Known{c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), id});
+  return id;
+}
+
+void OperatorRecorder::refuse(Refusal why, const std::string& name) {
+  if (refusal_ != Refusal::kNone) return;
+  refusal_ = why;
+  refused_operator_ = name;
+}
+
+void OperatorRecorder::clear_refusal() {
+  refusal_ = Refusal::kNone;
+  refused_operator_.clear();
+}
+
+bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument& argument) {
+  if (!tensor.defined()) {
+    argument = graph::Argument::constant(c10::IValue());
+    return true;
+  }
+  graph::ValueId id = find(tensor);
+  if (id == graph::kNoValue && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    // A Python number that the binding wrapped: the number itself is the argument.
+    argument = graph::Argument::constant(tensor.item());
+    return true;
+  }
+  if (id == graph::kNoValue && resolve_outside) id = resolve_outside(tensor);
+  if (id == graph::kNoValue) {
+    refuse(Refusal::kUnknownTensor, "");
+    return false;
+  }
+  argument = graph::Argument::reference(id);
+  return true;
+}
+
+bool OperatorRecorder::argument_of(const c10::IValue& value, graph::Argument& argument) {
+  if (value.isTensor()) return tensor_argument(value.toTensor(), argument);
+  if (value.isTensorList() || value.isOptionalTensorList() || (value.isList() && !value.toListRef().empty() && value.toListRef()[0].isTensor())) {
+    std::vector<graph::Argument> items;
+    for (const c10::IValue& item : value.toListRef()) {
+      graph::Argument one;
+      if (!(item.isNone() || tensor_argument(item.toTensor(), one))) return false;
+      items.push_back(std::move(one));
+    }
+    argument = graph::Argument::list(std::move(items));
+    return true;
+  }
+  if (value.isGenerator() || value.isObject() || value.isPyObject() || value.isStorage() || value.isStream() || value.isCapsule()) {
+    refuse(Refusal::kUnrecordable, "");
+    return false;
+  }
+  if (value.isSymInt() || value.isSymFloat() || value.isSymBool()) {
+    refuse(Refusal::kUnrecordable, "");
+    return false;
+  }
+  // Lists are shared by reference in an IValue: the node keeps a copy of its own.
+  argument = graph::Argument::constant(value.isList() ? value.deepcopy() : value);
+  return true;
+}
+
+Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  for (std::size_t i = first; i < stack.size(); i++) {
+    const c10::IValue& value = stack[i];
+    if (value.isTensor() && value.toTensor().defined() && !is_plain(value.toTensor())) return Refusal::kUnsupportedLayout;
+    if (value.isTensorList()) {
+      for (const at::Tensor& item : value.toTensorList()) {
+        if (item.defined() && !is_plain(item)) return Refusal::kUnsupportedLayout;
+      }
+    }
+  }
+  if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
+  if (wrote_outside_ && may_raise_on_data(op.schema().name())) return Refusal::kMayRaiseAfterWrite;
+  return Refusal::kNone;
+}
+
+void OperatorRecorder::note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    const auto* alias = arguments[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    wrote_ = true;
+    auto check = [&](const at::Tensor& tensor) {
+      if (tensor.defined() && outside_storages_.count(tensor.storage().unsafeGetStorageImpl())) wrote_outside_ = true;
+    };
+    if (stack[first + i].isTensor()) check(stack[first + i].toTensor());
+    if (stack[first + i].isTensorList()) {
+      for (const at::Tensor& tensor : stack[first + i].toTensorVector()) check(tensor);
+    }
+  }
+}
+
+graph::ValueId OperatorRecorder::result_value(const at::Tensor& tensor, const std::string& name) {
+  if (!tensor.defined()) return graph::kNoValue;
+  graph::ValueId id = find(tensor);
+  if (id != graph::kNoValue) return id;
+  id = graph_->add_value({graph::TensorType::of(tensor), name});
+  known_order_.resize(graph_->values.size());
+  known_order_[static_cast<std::size_t>(id)] = tensor.unsafeGetTensorImpl();
+  known_.insert_or_assign(tensor.unsafeGetTensorImpl(), Known{c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), id});
+  return id;
+}
+
+bool OperatorRecorder::record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack,
+                                      std::size_t first) {
+  std::string base = op.schema().name();
+  base = base.substr(base.rfind(':') + 1);
+  int number = 0;
+  for (std::size_t i = first; i < stack.size(); i++) {
+    const c10::IValue& value = stack[i];
+    auto name = [&] { return fmt::format("{}_{}_{}", base, graph_->nodes.size(), number++); };
+    auto one = [&](const at::Tensor& tensor) {
+      if (tensor.defined() && !is_plain(tensor)) return false;
+      node.outputs.push_back(result_value(tensor, name()));
+      return true;
+    };
+    if (value.isTensor()) {
+      node.return_lengths.push_back(-1);
+      if (!one(value.toTensor())) return false;
+    } else if (value.isTensorList()) {
+      auto list = value.toTensorVector();
+      node.return_lengths.push_back(static_cast<std::int32_t>(list.size()));
+      for (const at::Tensor& tensor : list) {
+        if (!one(tensor)) return false;
+      }
+    } else if (value.isInt() || value.isDouble() || value.isBool() || value.isNone() || value.isScalar()) {
+      // A number: a property of the types, not of the data (data-dependent operators were refused before).
+      node.return_lengths.push_back(-1);
+      node.outputs.push_back(graph::kNoValue);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::size_t count = op.schema().arguments().size();
+  const std::size_t first = stack->size() - count;
+  if (refusal_ == Refusal::kNone) {
+    Refusal why = refuse_before(op, *stack, first);
+    if (why != Refusal::kNone) refuse(why, op.schema().name());
+  }
+  if (refusal_ != Refusal::kNone) {
+    op.callBoxed(stack);
+    return;
+  }
+  graph::Node node{op, {}, {}, {}, {}, source_};
+  node.mode.grad_enabled = c10::GradMode::is_enabled();
+  node.mode.inference = c10::InferenceMode::is_enabled();
+  node.mode.autocast = at::autocast::is_autocast_enabled(at::kCPU);
+  if (node.mode.autocast) node.mode.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  for (std::size_t i = 0; i < count; i++) {
+    graph::Argument argument;
+    if (!argument_of((*stack)[first + i], argument)) {
+      refused_operator_ = op.schema().name();
+      op.callBoxed(stack);
+      return;
+    }
+    node.arguments.push_back(std::move(argument));
+  }
+  note_writes(op, *stack, first);
+  if (op.hasTag(at::Tag::nondeterministic_seeded)) random_ = true;
+  try {
+    op.callBoxed(stack);
+  } catch (...) {
+    refuse(Refusal::kRaised, op.schema().name());
+    throw;
+  }
+  if (!record_results(op, node, *stack, first)) {
+    refuse(Refusal::kUnsupportedLayout, op.schema().name());
+    return;
+  }
+  graph_->nodes.push_back(std::move(node));
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,109 @@
+#pragma once
+// Records tensor operators at the dispatcher: a boxed fallback on a key above autograd, autocast and functorch sees exactly
+// the operators that the program calls, not what they are made of. Knows nothing of Python.
+//
+// The key is switched on per thread, and only around calls that may be recorded. Recorded tensors are known by their
+// TensorImpl; a weak pointer pins each address without keeping the storage, so that recording costs no memory to speak of.
+
+#include "graph/graph.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace dynrun::trace {
+
+/// Why an operator call could not become a node.
+enum class Refusal : std::uint8_t {
+  kNone,
+  kUnknownTensor,      // an argument of unknown provenance
+  kDataDependent,      // the result's shape, or a number returned, depends on tensor data
+  kUnsupportedLayout,  // sparse, nested, quantised, wrapper tensors
+  kMayRaiseAfterWrite, // could raise after an outside tensor was written
+  kUnrecordable,       // an argument of a type the graph has no form for
+  kRaised,             // the operator raised
+};
+
+class OperatorRecorder {
+ public:
+  OperatorRecorder();
+
+  /// Called for a tensor that no recorded operator made: gives its graph input, or kNoValue when it has no provenance.
+  std::function<graph::ValueId(const at::Tensor&)> resolve_outside;
+
+  std::shared_ptr<graph::Graph> graph() const { return graph_; }
+
+  struct Mark {
+    std::size_t nodes, values, inputs;
+    bool wrote_outside;
+  };
+  Mark mark() const;
+  /// Forgets everything recorded since `mark`.
+  void rewind(const Mark& mark);
+
+  /// The value that `tensor` is, or kNoValue. Inputs and results of nodes are known while the recorder lives.
+  graph::ValueId find(const at::Tensor& tensor) const;
+  graph::ValueId add_input(const at::Tensor& tensor, graph::InputKind kind, std::string name);
+
+  /// Whether the last calls since `clear_refusal` were all recorded; else why the first was not, and which operator it was.
+  Refusal refusal() const { return refusal_; }
+  const std::string& refused_operator() const { return refused_operator_; }
+  void refuse(Refusal why, const std::string& name);
+  void clear_refusal();
+
+  void set_source(std::int32_t line) { source_ = line; }
+  bool wrote_outside() const { return wrote_outside_; }
+  /// Whether any node writes a tensor in place.
+  bool wrote() const { return wrote_; }
+  bool random() const { return random_; }
+
+  void call(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+ private:
+  struct Known {
+    c10::weak_intrusive_ptr<c10::TensorImpl> pin;
+    graph::ValueId value;
+  };
+  bool argument_of(const c10::IValue& value, graph::Argument& argument);
+  bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
+  bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
+  graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
+  Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+  void note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+
+  std::shared_ptr<graph::Graph> graph_;
+  std::unordered_map<c10::TensorImpl*, Known> known_;
+  std::vector<c10::TensorImpl*> known_order_;  // by value id, for rewinding
+  Refusal refusal_ = Refusal::kNone;
+  std::string refused_operator_;
+  std::int32_t source_ = -1;
+  std::unordered_set<c10::StorageImpl*> outside_storages_;  // of the inputs, which the recorder's owner keeps alive
+  bool wrote_ = false;
+  bool wrote_outside_ = false;
+  bool random_ = false;
+};
+
+/// While it lives, operators called on this thread go to `recorder`.
+class RecordingScope {
+ public:
+  explicit RecordingScope(OperatorRecorder* recorder);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  OperatorRecorder* outer_;
+  bool key_was_on_;
+};
+
+/// Counts every top-level operator on threads where `count_on_this_thread` was called.
+std::atomic<std::uint64_t>& operator_count();
+void count_on_this_thread();
+
+}  // namespace dynrun::trace

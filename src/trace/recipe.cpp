@@ -1,0 +1,145 @@
+#include "trace/recipe.h"
+
+#include "guards/torch_python.h"
+
+namespace dynrun::trace {
+
+using python::Ref;
+
+PyObject* Kitchen::make(RecipeId id) {
+  Ref& slot = values_[static_cast<std::size_t>(id)];
+  if (slot) return slot.get();
+  const RecipeNode& node = book_.nodes[static_cast<std::size_t>(id)];
+  PyObject* made = make_new(node, slot);
+  if (made == nullptr) return nullptr;
+  if (!slot) slot = Ref::steal(made);
+  return slot.get();
+}
+
+PyObject* Kitchen::make_tuple(const RecipeNode& node) {
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(node.children.size())));
+  for (std::size_t i = 0; tuple && i < node.children.size(); i++) {
+    PyObject* item = make(node.children[i]);
+    if (item == nullptr) return nullptr;
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(item));
+  }
+  return tuple.release();
+}
+
+bool Kitchen::fill_dict(PyObject* dict, const RecipeNode& node) {
+  for (std::size_t i = 0; i + 1 < node.children.size(); i += 2) {
+    PyObject* key = make(node.children[i]);
+    PyObject* value = key ? make(node.children[i + 1]) : nullptr;
+    if (value == nullptr) return false;
+    int failed = PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value);
+    if (failed) return false;
+  }
+  return true;
+}
+
+PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
+  auto* type = reinterpret_cast<PyTypeObject*>(node.object.get());
+  Ref empty = Ref::steal(PyTuple_New(0));
+  slot = Ref::steal(type->tp_new(type, empty.get(), nullptr));
+  if (!slot) return nullptr;
+  PyObject* object = slot.get();
+  if (node.children[1] != kNullRecipe && !fill_dict(object, book_.nodes[static_cast<std::size_t>(node.children[1])])) return nullptr;
+  if (node.children[0] != kNullRecipe) {
+    Ref dict = Ref::steal(PyObject_GenericGetDict(object, nullptr));
+    if (!dict || !fill_dict(dict.get(), book_.nodes[static_cast<std::size_t>(node.children[0])])) return nullptr;
+  }
+  for (std::size_t i = 0; i < node.names.size(); i++) {
+    if (node.children[i + 2] == kNullRecipe) continue;
+    PyObject* value = make(node.children[i + 2]);
+    if (value == nullptr) return nullptr;
+    PyObject* member = node.names[i].get();
+    if (Py_TYPE(member)->tp_descr_set(member, object, value) < 0) return nullptr;
+  }
+  return object;
+}
+
+PyObject* Kitchen::make_function(const RecipeNode& node) {
+  PyObject* globals = make(node.children[0]);
+  if (globals == nullptr) return nullptr;
+  Ref function = Ref::steal(PyFunction_NewWithQualName(node.object.get(), globals, node.names[1].get()));
+  if (!function) return nullptr;
+  auto part = [&](int child, int (*set)(PyObject*, PyObject*)) {
+    if (node.children[static_cast<std::size_t>(child)] == kNullRecipe) return true;
+    PyObject* value = make(node.children[static_cast<std::size_t>(child)]);
+    return value != nullptr && set(function.get(), value) == 0;
+  };
+  if (!part(1, PyFunction_SetDefaults) || !part(2, PyFunction_SetKwDefaults) || !part(3, PyFunction_SetClosure) ||
+      !part(4, PyFunction_SetAnnotations))
+    return nullptr;
+  return function.release();
+}
+
+PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
+  switch (node.kind) {
+    case RecipeKind::kConstant: return Py_NewRef(node.object.get());
+    case RecipeKind::kSource: return Py_NewRef(sources_[static_cast<std::size_t>(node.index)]);
+    case RecipeKind::kOutput: return guards::wrap(outputs_[static_cast<std::size_t>(node.index)]);
+    case RecipeKind::kTuple: {
+      Ref tuple = Ref::steal(make_tuple(node));
+      if (!tuple || !node.object) return tuple.release();
+      Ref arguments = Ref::steal(PyTuple_Pack(1, tuple.get()));
+      return PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(node.object.get()), arguments.get(), nullptr);
+    }
+    case RecipeKind::kStructSequence: {
+      Ref tuple = Ref::steal(make_tuple(node));
+      return tuple ? PyObject_CallOneArg(node.object.get(), tuple.get()) : nullptr;
+    }
+    case RecipeKind::kList: {
+      slot = Ref::steal(PyList_New(0));
+      for (RecipeId child : node.children) {
+        PyObject* item = make(child);
+        if (item == nullptr || PyList_Append(slot.get(), item) < 0) return nullptr;
+      }
+      return slot.get();
+    }
+    case RecipeKind::kSet:
+    case RecipeKind::kFrozenSet: {
+      slot = Ref::steal(node.kind == RecipeKind::kSet ? PySet_New(nullptr) : PyFrozenSet_New(nullptr));
+      for (RecipeId child : node.children) {
+        PyObject* item = make(child);
+        if (item == nullptr || PySet_Add(slot.get(), item) < 0) return nullptr;
+      }
+      return slot.get();
+    }
+    case RecipeKind::kDict:
+      slot = Ref::steal(PyDict_New());
+      return slot && fill_dict(slot.get(), node) ? slot.get() : nullptr;
+    case RecipeKind::kInstance: return make_instance(node, slot);
+    case RecipeKind::kMethod: {
+      PyObject* function = make(node.children[0]);
+      PyObject* self = function ? make(node.children[1]) : nullptr;
+      return self ? PyMethod_New(function, self) : nullptr;
+    }
+    case RecipeKind::kBuiltinMethod: {
+      PyObject* self = make(node.children[0]);
+      return self ? PyObject_GetAttr(self, node.object.get()) : nullptr;
+    }
+    case RecipeKind::kCell: {
+      slot = Ref::steal(PyCell_New(nullptr));
+      if (node.children[0] == kNullRecipe) return slot.get();
+      PyObject* contents = make(node.children[0]);
+      if (contents == nullptr || PyCell_Set(slot.get(), contents) < 0) return nullptr;
+      return slot.get();
+    }
+    case RecipeKind::kFunction: return make_function(node);
+    case RecipeKind::kIterator: {
+      PyObject* container = make(node.children[0]);
+      Ref iterator = Ref::steal(container ? PyObject_GetIter(container) : nullptr);
+      if (!iterator || !node.object) return iterator.release();
+      Ref done = Ref::steal(PyObject_CallMethod(iterator.get(), "__setstate__", "O", node.object.get()));
+      return done ? iterator.release() : nullptr;
+    }
+    case RecipeKind::kSlice: {
+      PyObject *start = make(node.children[0]), *stop = make(node.children[1]), *step = make(node.children[2]);
+      return start && stop && step ? PySlice_New(start, stop, step) : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace dynrun::trace

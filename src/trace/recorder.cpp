@@ -1,0 +1,189 @@
+#include "trace/recorder.h"
+
+#include <array>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using bytecode::Opcode;
+using guards::kNoSource;
+using guards::SourceKind;
+using python::Ref;
+
+Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
+    : machine_(machine), base_(base), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards),
+      entry_state_(TorchState::now()) {
+  segment_->entry = entry_point(base, machine.top);
+  segment_->state = entry_state_;
+  operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
+  for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
+    EntrySlots slots{activation, {}, {}, {}, {}};
+    auto count = static_cast<std::size_t>(activation->code->locals_count);
+    slots.locals.assign(activation->locals(), activation->locals() + count);
+    slots.written.assign(count, false);
+    slots.read.assign(count, false);
+    slots.stack.assign(activation->stack_base(), activation->stack_pointer);
+    entry_.insert(entry_.begin(), std::move(slots));
+    if (activation == base) break;
+  }
+  kept_ = static_cast<int>(entry_.size());
+  frames_ = 1;
+  pending_machine_ = &machine;
+  for (std::size_t depth = 0; depth < entry_.size(); depth++) {
+    auto frame = static_cast<std::int32_t>(depth);
+    // Which function runs in the frame decides about its code, globals and closure.
+    guards_.check_code(guards_.read(SourceKind::kFrameFunction, frame, 0, nullptr), entry_[depth].activation->frame->function);
+    resolve(entry_[depth].activation->frame->function);
+    // Numbers on the stack cannot be told apart later from those of recorded code.
+    for (std::size_t i = 0; i < entry_[depth].stack.size(); i++) {
+      PyObject* object = entry_[depth].stack[i];
+      guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
+      if (object == nullptr) guards_.check_null(source);
+      else if (guards::is_constant_like(object)) learn_external(object, source);
+    }
+  }
+}
+
+const Recorder::Handler* Recorder::handlers() {
+  static const auto table = [] {
+    std::array<Handler, bytecode::kOpcodeCount> t{};
+    auto set = [&](Opcode opcode, Handler handler) { t[static_cast<std::size_t>(opcode)] = handler; };
+    for (Opcode opcode : {Opcode::kNop, Opcode::kResume, Opcode::kPopTop, Opcode::kPushNull, Opcode::kEndFor, Opcode::kCopy, Opcode::kSwap,
+                          Opcode::kLoadConst, Opcode::kJumpForward, Opcode::kLoadAssertionError})
+      set(opcode, &Recorder::plain);
+    set(Opcode::kLoadFast, &Recorder::load_fast), set(Opcode::kLoadFastCheck, &Recorder::load_fast);
+    set(Opcode::kStoreFast, &Recorder::store_fast), set(Opcode::kDeleteFast, &Recorder::store_fast);
+    set(Opcode::kLoadFastAndClear, &Recorder::load_fast_and_clear);
+    set(Opcode::kMakeCell, &Recorder::make_cell), set(Opcode::kCopyFreeVars, &Recorder::copy_free_variables);
+    set(Opcode::kLoadClosure, &Recorder::load_closure), set(Opcode::kLoadDeref, &Recorder::load_deref);
+    set(Opcode::kStoreDeref, &Recorder::store_deref);
+    set(Opcode::kLoadGlobal, &Recorder::load_global), set(Opcode::kStoreGlobal, &Recorder::store_global);
+    set(Opcode::kLoadAttr, &Recorder::load_attr), set(Opcode::kStoreAttr, &Recorder::store_attr);
+    set(Opcode::kLoadSuperAttr, &Recorder::load_super_attr), set(Opcode::kBeforeWith, &Recorder::before_with);
+    set(Opcode::kImportName, &Recorder::import_name), set(Opcode::kImportFrom, &Recorder::import_from);
+    set(Opcode::kMakeFunction, &Recorder::make_function);
+    set(Opcode::kJumpBackward, &Recorder::jump_backward), set(Opcode::kJumpBackwardNoInterrupt, &Recorder::jump_backward);
+    set(Opcode::kReturnValue, &Recorder::return_value), set(Opcode::kReturnConst, &Recorder::return_const);
+    set(Opcode::kPopJumpIfTrue, &Recorder::branch), set(Opcode::kPopJumpIfFalse, &Recorder::branch);
+    set(Opcode::kPopJumpIfNone, &Recorder::branch_none), set(Opcode::kPopJumpIfNotNone, &Recorder::branch_none);
+    set(Opcode::kUnaryNegative, &Recorder::unary), set(Opcode::kUnaryInvert, &Recorder::unary), set(Opcode::kUnaryNot, &Recorder::unary_not);
+    set(Opcode::kBinaryOp, &Recorder::binary), set(Opcode::kCompareOp, &Recorder::compare), set(Opcode::kIsOp, &Recorder::is_op);
+    set(Opcode::kContainsOp, &Recorder::contains), set(Opcode::kBinarySubscr, &Recorder::subscript), set(Opcode::kBinarySlice, &Recorder::slice);
+    set(Opcode::kStoreSubscr, &Recorder::store_subscript);
+    for (Opcode opcode : {Opcode::kBuildTuple, Opcode::kBuildList, Opcode::kBuildSet, Opcode::kBuildMap, Opcode::kBuildConstKeyMap, Opcode::kBuildSlice})
+      set(opcode, &Recorder::build);
+    set(Opcode::kBuildString, &Recorder::build_string), set(Opcode::kFormatValue, &Recorder::build_string);
+    for (Opcode opcode : {Opcode::kListExtend, Opcode::kSetUpdate, Opcode::kDictUpdate, Opcode::kDictMerge}) set(opcode, &Recorder::extend);
+    for (Opcode opcode : {Opcode::kListAppend, Opcode::kSetAdd, Opcode::kMapAdd}) set(opcode, &Recorder::append);
+    set(Opcode::kUnpackSequence, &Recorder::unpack), set(Opcode::kUnpackEx, &Recorder::unpack);
+    set(Opcode::kGetIter, &Recorder::get_iter), set(Opcode::kForIter, &Recorder::for_iter);
+    set(Opcode::kCall, &Recorder::call), set(Opcode::kCallFunctionEx, &Recorder::call_function_ex);
+    set(Opcode::kCallIntrinsic1, &Recorder::intrinsic), set(Opcode::kYieldValue, &Recorder::yield_value);
+    return t;
+  }();
+  return table.data();
+}
+
+/// Keeps what is pending apart for each machine: C code may call Python again in the middle of an instruction.
+void Recorder::enter_machine(vm::Machine& machine) {
+  if (pending_machine_ == &machine) return;
+  for (std::size_t i = outer_pending_.size(); i-- > 0;) {
+    if (outer_pending_[i].first != &machine) continue;
+    pending_ = std::move(outer_pending_[i].second);
+    outer_pending_.resize(i);
+    pending_machine_ = &machine;
+    return;
+  }
+  outer_pending_.emplace_back(pending_machine_, std::move(pending_));
+  pending_ = Pending{};
+  pending_machine_ = &machine;
+}
+
+Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const Instruction& in) {
+  enter_machine(machine);
+  pending_ = Pending{};
+  if (poisoned_) return Flow::kRun;
+  if (++instructions_ > limits_.instructions || (operators_.graph()->nodes.size() > limits_.nodes && &machine == &machine_))
+    return cut(BreakId::k_size_cap);
+  bool stressed = limits_.break_after_operator && &machine == &machine_ && !operators_.graph()->nodes.empty();
+  if (stressed && in.opcode != Opcode::kReturnValue) return cut(BreakId::k_stress);
+  Handler handler = handlers()[static_cast<std::size_t>(in.opcode)];
+  if (handler == nullptr) {
+    bool raises = in.opcode == Opcode::kRaiseVarargs || in.opcode == Opcode::kReraise;
+    return cut(raises ? BreakId::k_raise : BreakId::k_opaque_operation, bytecode::info(in.opcode).name);
+  }
+  guards_.set_line(activation.pc >= 0 ? static_cast<std::int32_t>(operators_.graph()->sources.size()) - 1 : -1);
+  return (this->*handler)(activation, in);
+}
+
+bool Recorder::learn_pending(vm::Activation* top) {
+  switch (pending_.then) {
+    case Then::kNothing: return true;
+    case Then::kLearnTop: return learn_result(top->peek(1));
+    case Then::kLearnTopDeep: return (top->peek(2) == nullptr || learn_result(top->peek(2))) && learn_result(top->peek(1));
+    case Then::kMakeCell:
+      learn_fresh(pending_.activation->locals()[pending_.count]);
+      return true;
+    case Then::kCopyFreeVariables: return true;
+    case Then::kLearnUnpacked:
+      for (int i = 1; i <= pending_.count; i++) {
+        if (!learn_result(top->peek(i))) return false;
+      }
+      return true;
+    case Then::kForIter: return top->stack_depth() <= pending_.depth || learn_result(top->peek(1));
+  }
+  return false;
+}
+
+Flow Recorder::after(vm::Machine& machine, const Instruction&, bool raised) {
+  enter_machine(machine);
+  bool nested = &machine != &machine_;
+  if (nested) {
+    if (raised || operators_.refusal() != Refusal::kNone) poisoned_ = true;
+    if (!poisoned_ && machine.top && !learn_pending(machine.top)) {
+      note_break(BreakId::k_unknown_object, "a result");
+      poisoned_ = true;
+    }
+    return Flow::kRun;
+  }
+  bool failed = raised || poisoned_ || operators_.refusal() != Refusal::kNone;
+  if (!failed && !learn_pending(machine.top)) {
+    note_break(BreakId::k_unknown_object, machine.top->stack_depth() > 0 && machine.top->peek(1) ? Py_TYPE(machine.top->peek(1))->tp_name : "a result");
+    failed = true;
+  }
+  return failed ? cut_afterwards(raised) : Flow::kRun;
+}
+
+Flow Recorder::cut_afterwards(bool raised) {
+  if (raised) {
+    note_break(BreakId::k_raise, "");
+  } else if (!break_) {
+    static const BreakId ids[] = {BreakId::k_unknown_object, BreakId::k_unknown_object, BreakId::k_data_dependent_operator, BreakId::k_unsupported_tensor,
+                                  BreakId::k_write_then_raise, BreakId::k_opaque_operation, BreakId::k_raise};
+    note_break(ids[static_cast<int>(operators_.refusal())], operators_.refused_operator());
+  }
+  bool sound = pending_.guarded && !raised && mutations_ == pending_.mutations && machine_.top == pending_.activation;
+  if (!sound) {
+    segment_.reset();
+    return Flow::kDropped;
+  }
+  poisoned_ = false;
+  operators_.rewind(pending_.mark);
+  input_sources_.resize(operators_.graph()->inputs.size());
+  inputs_.resize(input_sources_.size());
+  effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(pending_.effects), effects_.end());
+  instruction_ran_ = true;
+  return finish_at(machine_.top, &pending_, pending_.pc) ? Flow::kCut : Flow::kDropped;
+}
+
+void Recorder::entered(vm::Machine&, vm::Activation&) { frames_++; }
+
+void Recorder::leaving(vm::Machine&, vm::Activation& activation) {
+  for (int depth = 0; depth < kept_; depth++) {
+    if (entry_[static_cast<std::size_t>(depth)].activation != &activation) continue;
+    entry_[static_cast<std::size_t>(depth)].activation = nullptr;
+    kept_ = depth;
+  }
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,331 @@
+// Attribute reads and writes: CPython's generic lookup, done step by step so that each step is guarded.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <structmember.h>
+
+#include <unordered_set>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+namespace {
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+
+/// The class attribute that object defines for `name`: a class without a definition of its own finds this one.
+PyObject* object_attribute(PyObject* name) { return _PyType_Lookup(&PyBaseObject_Type, name); }
+
+bool uses_generic_getattr(PyTypeObject* type) {
+  static PyObject* getattribute = interned("__getattribute__");
+  if (type->tp_getattro == PyObject_GenericGetAttr) return true;
+  PyObject* found = _PyType_Lookup(type, getattribute);
+  return found == object_attribute(getattribute) || (PyType_IsSubtype(type, &PyModule_Type) && found == _PyType_Lookup(&PyModule_Type, getattribute));
+}
+
+/// Tensor attributes that are properties of its type (sizes, dtype, device, ...), which is guarded.
+bool is_tensor_metadata(const char* name) {
+  static const std::unordered_set<std::string> names = {
+      "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized", "is_leaf", "itemsize", "nbytes",
+      "is_meta", "is_mkldnn", "is_mps", "is_xpu", "is_cpu", "is_nested", "is_sparse_csr", "is_vulkan", "is_ipu", "is_xla", "is_hpu", "is_maia",
+      "is_mtia", "names", "output_nr"};
+  return names.count(name) != 0;
+}
+
+/// Tensor attributes that call an operator.
+bool is_tensor_operator(const char* name) {
+  static const std::unordered_set<std::string> names = {"T", "mT", "H", "mH", "real", "imag"};
+  return names.count(name) != 0;
+}
+
+bool is_simple_getset(const char* name) {
+  static const std::unordered_set<std::string> names = {"__name__", "__qualname__", "__module__", "__doc__", "__class__"};
+  return names.count(name) != 0;
+}
+
+}  // namespace
+
+/// A value found on a class: binds it as the lookup would. `owner` is the instance, or the class itself.
+Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, PyObject* name, PyObject* found, SourceId* source) {
+  guards_.note_type_lookup(type, name, found);
+  bool on_instance = reinterpret_cast<PyObject*>(type) != owner;
+  SourceId class_source = on_instance ? type_source(owner) : source_of(owner);
+  if (class_source == kNoSource) return Attribute::kUnknown;
+  SourceId path = guards_.read(SourceKind::kTypeAttribute, class_source, 0, name);
+  if (PyFunction_Check(found) || Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type) {
+    if (!learn_external(found, path)) return Attribute::kUnknown;
+    *source = on_instance ? kNoSource : path;
+    return on_instance ? Attribute::kRun : Attribute::kValue;
+  }
+  if (Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type) {
+    SourceId inner = guards_.read(SourceKind::kWrapped, path, 0, nullptr);
+    PyObject* function = *reinterpret_cast<PyObject**>(found + 1);
+    if (!learn_external(function, inner)) return Attribute::kUnknown;
+    if (Py_TYPE(found) == &PyClassMethod_Type && on_instance &&
+        !learn_external(reinterpret_cast<PyObject*>(type), class_source))
+      return Attribute::kUnknown;
+    return Attribute::kRun;
+  }
+  if (Py_TYPE(found)->tp_descr_get != nullptr && !PyType_Check(found) && !PyCFunction_Check(found)) return Attribute::kUnknown;
+  *source = path;
+  return learn_external(found, path) ? Attribute::kValue : Attribute::kUnknown;
+}
+
+Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name, PyObject** getter, SourceId* source) {
+  static PyObject* getattr_name = interned("__getattr__");
+  static PyObject* dict_name = interned("__dict__");
+  PyTypeObject* type = Py_TYPE(object);
+  if (!uses_generic_getattr(type)) return Attribute::kUnknown;
+  SourceId owner = source_of(object);
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found != nullptr && is_data_descriptor(found)) {
+    guards_.note_type_lookup(type, name, found);
+    if (Py_TYPE(found) == &PyProperty_Type) {
+      SourceId path = guards_.read(SourceKind::kTypeAttribute, type_source(object), 0, name);
+      PyObject* function = *reinterpret_cast<PyObject**>(found + 1);
+      if (function == nullptr || !PyFunction_Check(function)) return Attribute::kUnknown;
+      if (!learn_external(function, guards_.read(SourceKind::kPropertyGetter, path, 0, nullptr))) return Attribute::kUnknown;
+      *getter = function;
+      return Attribute::kCallGetter;
+    }
+    if (Py_TYPE(found) == &PyMemberDescr_Type) {
+      PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
+      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return Attribute::kUnknown;
+      PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->offset);
+      if (value == nullptr) return Attribute::kUnknown;
+      if (owner == kNoSource || was_written(object, name)) return resolve(value) ? Attribute::kValue : Attribute::kUnknown;
+      *source = guards_.read(SourceKind::kMember, owner, 0, name, found);
+      return learn_external(value, *source) ? Attribute::kValue : Attribute::kUnknown;
+    }
+    if (name == dict_name || PyUnicode_Compare(name, dict_name) == 0) {
+      PyObject* dict = guards::instance_dict(object);
+      if (dict == nullptr) return Attribute::kUnknown;
+      if (owner == kNoSource) {
+        learn_fresh(dict);
+        return Attribute::kValue;
+      }
+      *source = guards_.read(SourceKind::kInstanceDict, owner, 0, nullptr);
+      return learn_external(dict, *source) ? Attribute::kValue : Attribute::kUnknown;
+    }
+    if (Py_TYPE(found) == &PyGetSetDescr_Type && is_simple_getset(PyUnicode_AsUTF8(name)) && name == interned("__class__")) {
+      *source = type_source(object);
+      return *source != kNoSource && learn_external(reinterpret_cast<PyObject*>(type), *source) ? Attribute::kValue : Attribute::kUnknown;
+    }
+    return Attribute::kUnknown;
+  }
+  guards_.note_type_lookup(type, name, found);
+  PyObject* dict = guards::instance_dict(object);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (value != nullptr) {
+    if (owner == kNoSource || was_written(dict, name)) return resolve(value) ? Attribute::kValue : Attribute::kUnknown;
+    SourceId path = PyModule_Check(object) ? guards_.read(SourceKind::kModuleDict, owner, 0, nullptr)
+                                           : guards_.read(SourceKind::kInstanceDict, owner, 0, nullptr);
+    *source = guards_.read(SourceKind::kDictItem, path, 0, name);
+    return learn_external(value, *source) ? Attribute::kValue : Attribute::kUnknown;
+  }
+  if (owner != kNoSource && (dict != nullptr || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT))) guards_.check_no_instance_attribute(owner, name);
+  if (found != nullptr) return class_value(object, type, name, found, source);
+  PyObject* fallback = _PyType_Lookup(type, getattr_name);
+  guards_.note_type_lookup(type, getattr_name, fallback);
+  if (fallback == nullptr) return PyModule_Check(object) ? Attribute::kUnknown : Attribute::kMissing;
+  if (!PyFunction_Check(fallback)) return Attribute::kUnknown;
+  if (!learn_external(fallback, guards_.read(SourceKind::kTypeAttribute, type_source(object), 0, getattr_name))) return Attribute::kUnknown;
+  *getter = fallback;
+  return Attribute::kCallGetattr;
+}
+
+Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, SourceId* source) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  PyTypeObject* meta = Py_TYPE(object);
+  static PyObject* getattribute = interned("__getattribute__");
+  if (_PyType_Lookup(meta, getattribute) != _PyType_Lookup(&PyType_Type, getattribute)) return Attribute::kUnknown;
+  PyObject* on_meta = _PyType_Lookup(meta, name);
+  if (on_meta != nullptr && is_data_descriptor(on_meta)) {
+    // __name__ and the like: constants as long as the class is what it was.
+    return is_simple_getset(PyUnicode_AsUTF8(name)) && Py_TYPE(on_meta) == &PyGetSetDescr_Type ? Attribute::kRun : Attribute::kUnknown;
+  }
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found == nullptr) return Attribute::kUnknown;
+  if (Py_TYPE(found) == &PyProperty_Type || Py_TYPE(found) == &PyMemberDescr_Type || Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
+  return class_value(object, type, name, found, source);
+}
+
+Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
+  const char* text = PyUnicode_AsUTF8(name);
+  PyTypeObject* type = Py_TYPE(tensor);
+  if (is_tensor_metadata(text) || is_tensor_operator(text)) return Attribute::kRun;
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found == nullptr || is_data_descriptor(found)) {
+    if (found && Py_TYPE(found) == &PyProperty_Type) return Attribute::kUnknown;
+    return Attribute::kUnknown;
+  }
+  PyObject* dict = guards::instance_dict(tensor);
+  if (dict != nullptr && PyDict_GetItemWithError(dict, name) != nullptr) return Attribute::kUnknown;
+  if (SourceId owner = source_of(tensor); owner != kNoSource) guards_.check_no_instance_attribute(owner, name);
+  guards_.note_type_lookup(type, name, found);
+  if (PyFunction_Check(found)) {
+    resolve(reinterpret_cast<PyObject*>(type));
+    SourceId class_source = source_of(reinterpret_cast<PyObject*>(type));
+    if (class_source == kNoSource) {
+      // The tensor classes live as long as torch does.
+      class_source = guards_.constant(reinterpret_cast<PyObject*>(type));
+      learn_external(reinterpret_cast<PyObject*>(type), class_source);
+    }
+    if (!learn_external(found, guards_.read(SourceKind::kTypeAttribute, class_source, 0, name))) return Attribute::kUnknown;
+    return Attribute::kRun;
+  }
+  (void)getter, (void)source;
+  if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type) return Attribute::kRun;
+  return Attribute::kUnknown;
+}
+
+Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject** getter, SourceId* source) {
+  if (!PyUnicode_CheckExact(name)) return Attribute::kUnknown;
+  if (guards::is_plain_tensor(object)) return look_up_tensor(object, name, getter, source);
+  if (guards::is_tensor(object)) return Attribute::kUnknown;
+  if (guards::is_constant_like(object)) {
+    // Enum members and other constants: what their class gives is fixed with them, unless it is Python code.
+    PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
+    if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return Attribute::kUnknown;
+    return found ? Attribute::kRun : Attribute::kUnknown;
+  }
+  if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, source);
+  if (PyFunction_Check(object) || PyMethod_Check(object) || PyCFunction_Check(object)) {
+    return PyMethod_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ? Attribute::kRun
+                                                                                                              : Attribute::kUnknown;
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyModule_Check(object)) {
+    // Built-in containers, iterators, slices, ranges: methods of an immutable class.
+    if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
+    PyObject* found = _PyType_Lookup(type, name);
+    if (found == nullptr) return Attribute::kUnknown;
+    if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type) return Attribute::kRun;
+    return (PySlice_Check(object) || Py_TYPE(object) == &PyRange_Type) && resolve(object) && is_fresh(object) ? Attribute::kRun : Attribute::kUnknown;
+  }
+  return look_up_instance(object, name, getter, source);
+}
+
+Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
+  PyObject* owner = activation.peek(1);
+  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument >> 1);
+  bool method = in.argument & 1;
+  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name); };
+  if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
+  PyObject* getter = nullptr;
+  SourceId source = kNoSource;
+  switch (look_up(owner, name, &getter, &source)) {
+    case Attribute::kValue: return Flow::kRun;
+    case Attribute::kRun: return prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
+    case Attribute::kCallGetter: return push(activation, in, getter, {owner}, 1, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
+    case Attribute::kCallGetattr:
+      return push(activation, in, getter, {owner, name}, 2, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
+    case Attribute::kMissing: return cut(BreakId::k_raise, "no attribute " + label());
+    case Attribute::kUnknown: break;
+  }
+  return cut(BreakId::k_opaque_operation, label());
+}
+
+bool Recorder::plain_setattr(PyTypeObject* type, PyObject* name) {
+  static PyObject* setattr_name = interned("__setattr__");
+  PyObject* setter = _PyType_Lookup(type, setattr_name);
+  guards_.note_type_lookup(type, setattr_name, setter);
+  if (setter != object_attribute(setattr_name)) return false;
+  PyObject* found = _PyType_Lookup(type, name);
+  guards_.note_type_lookup(type, name, found);
+  return found == nullptr || !is_data_descriptor(found) || Py_TYPE(found) == &PyMemberDescr_Type;
+}
+
+/// Notes `object.name = value`, done by object.__setattr__. The store itself is the VM's.
+bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(object) || PyType_Check(object)) return false;
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found != nullptr && is_data_descriptor(found) && Py_TYPE(found) != &PyMemberDescr_Type) return false;
+  mutations_++;
+  if (source_of(object) == kNoSource) return true;
+  bool member = found != nullptr && Py_TYPE(found) == &PyMemberDescr_Type;
+  PyObject* place = member ? object : guards::instance_dict(object);
+  if (place == nullptr) {
+    Ref dict = Ref::steal(PyObject_GenericGetDict(object, nullptr));
+    place = guards::instance_dict(object);
+    if (place == nullptr) return false;
+  }
+  written_keys_[place].push_back(Ref::borrow(name));
+  effects_.push_back({EffectKind::kSetAttribute, Ref::borrow(object), Ref::borrow(name), Ref::borrow(value)});
+  return true;
+}
+
+Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
+  static PyObject* setattr_name = interned("__setattr__");
+  PyObject* owner = activation.peek(1);
+  PyObject* value = activation.peek(2);
+  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
+  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name) + " = ..."; };
+  if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
+  if (!resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(value)->tp_name);
+  if (PyModule_Check(owner) || !(Py_TYPE(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner))
+    return cut(BreakId::k_opaque_operation, label());
+  if (plain_setattr(Py_TYPE(owner), name)) {
+    if (store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
+    return cut(BreakId::k_opaque_operation, label());
+  }
+  PyObject* setter = _PyType_Lookup(Py_TYPE(owner), setattr_name);
+  PyObject* found = _PyType_Lookup(Py_TYPE(owner), name);
+  if (setter == nullptr || !PyFunction_Check(setter)) {
+    (void)found;
+    return cut(BreakId::k_opaque_operation, label());
+  }
+  if (!learn_external(setter, guards_.read(SourceKind::kTypeAttribute, type_source(owner), 0, setattr_name)))
+    return cut(BreakId::k_opaque_operation, label());
+  return push(activation, in, setter, {owner, name, value}, 3, nullptr, 2, vm::Continuation::kDrop);
+}
+
+Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in) {
+  PyObject* self = activation.peek(1);
+  PyObject* type = activation.peek(2);
+  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument >> 2);
+  if (activation.peek(3) != reinterpret_cast<PyObject*>(&PySuper_Type) || !PyType_Check(type) || !resolve(type) || !resolve(self) || PyType_Check(self))
+    return cut(BreakId::k_opaque_operation, "super()");
+  SourceId class_source = type_source(self);
+  if (class_source == kNoSource) return cut(BreakId::k_unknown_object, "super()");
+  SourceId path = guards_.read(SourceKind::kSuperAttribute, class_source, 0, name, type);
+  // Found behind `type` in the MRO of type(self): read again by the guards, and any change to the MRO changes the class.
+  guards_.note_type_lookup(Py_TYPE(self), name, _PyType_Lookup(Py_TYPE(self), name));
+  Ref bound = Ref::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), type, self, nullptr));
+  Ref value = bound ? Ref::steal(PyObject_GetAttr(bound.get(), name)) : Ref();
+  if (!value) {
+    PyErr_Clear();
+    return cut(BreakId::k_raise, "no such attribute of super()");
+  }
+  if (PyMethod_Check(value.get())) {
+    if (!learn_external(PyMethod_GET_FUNCTION(value.get()), path)) return cut(BreakId::k_opaque_operation, "super()");
+  } else if (Py_TYPE(value.get()) != &_PyMethodWrapper_Type && !PyCFunction_Check(value.get())) {
+    return cut(BreakId::k_opaque_operation, "super()");
+  }
+  return prepare(activation, in, 3, in.argument & 1 ? Then::kLearnTopDeep : Then::kLearnTop);
+}
+
+Flow Recorder::before_with(vm::Activation& activation, const Instruction& in) {
+  PyObject* manager = activation.peek(1);
+  if (!resolve(manager)) return cut(BreakId::k_unknown_object, Py_TYPE(manager)->tp_name);
+  PyObject* enter = python_method(manager, "__enter__");
+  PyObject* leave = python_method(manager, "__exit__");
+  if (enter == nullptr || leave == nullptr) return cut(BreakId::k_opaque_operation, std::string("with ") + Py_TYPE(manager)->tp_name);
+  // The manager on the stack becomes its bound __exit__; __enter__ runs inline.
+  Ref bound = Ref::steal(PyMethod_New(leave, manager));
+  learn_fresh(bound.get());
+  Ref self = Ref::steal(activation.pop());
+  activation.push(bound.release());
+  return push(activation, in, enter, {self.get()}, 1, nullptr, 0, vm::Continuation::kPushResult);
+}
+
+}  // namespace dynrun::trace

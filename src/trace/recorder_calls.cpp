@@ -1,0 +1,324 @@
+// Calls: Python code is inlined by the VM; C code goes by its class in the table of callables.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <c10/core/GradMode.h>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+Flow Recorder::push(vm::Activation& activation, const Instruction& in, PyObject* function, const std::vector<PyObject*>& arguments,
+                    Py_ssize_t positional, PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held,
+                    bool null_below) {
+  if (!vm::Machine::is_inlinable(function)) {
+    Py_XDECREF(held);
+    return cut(BreakId::k_generator, callable_name(function));
+  }
+  if (!learn_function_defaults(function)) {
+    Py_XDECREF(held);
+    return cut(BreakId::k_unknown_object, "default arguments of " + callable_name(function));
+  }
+  std::vector<PyObject*> stolen;
+  stolen.reserve(arguments.size());
+  for (PyObject* argument : arguments) stolen.push_back(Py_NewRef(argument));
+  Ref keep = Ref::borrow(function), names = Ref::borrow(keyword_names);
+  for (int i = 0; i < slots; i++) Py_XDECREF(activation.pop());
+  if (null_below) activation.push(nullptr);
+  activation.pc++;
+  (void)in;
+  vm::Machine* machine = vm::current_machine();
+  vm::Activation* pushed = machine->push_call(keep.get(), stolen.data(), positional, names.get(), continuation, held);
+  if (pushed) return Flow::kResume;
+  activation.pc--;  // the call is the instruction that raises
+  return Flow::kRaise;
+}
+
+Flow Recorder::call(vm::Activation& activation, const Instruction& in) {
+  CallSite site;
+  int count = in.argument;
+  PyObject* below = activation.peek(count + 2);
+  site.callee = below ? below : activation.peek(count + 1);
+  if (below) site.arguments.push_back(activation.peek(count + 1));
+  for (int i = count; i >= 1; i--) site.arguments.push_back(activation.peek(i));
+  if (in.keyword_names >= 0) site.keyword_names = PyTuple_GET_ITEM(activation.code->object->co_consts, in.keyword_names);
+  Py_ssize_t named = site.keyword_names ? PyTuple_GET_SIZE(site.keyword_names) : 0;
+  site.positional = static_cast<Py_ssize_t>(site.arguments.size()) - named;
+  site.slots = count + 2;
+  return call_site(activation, in, site, true);
+}
+
+Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& in) {
+  bool has_keywords = in.argument & 1;
+  PyObject* keywords = has_keywords ? activation.peek(1) : nullptr;
+  PyObject* positional = activation.peek(has_keywords ? 2 : 1);
+  CallSite site;
+  site.callee = activation.peek(has_keywords ? 3 : 2);
+  site.slots = has_keywords ? 4 : 3;
+  if (!resolve(site.callee)) return cut(BreakId::k_unknown_object, Py_TYPE(site.callee)->tp_name);
+  if (!PyTuple_CheckExact(positional) && !PyList_CheckExact(positional)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
+  if (!resolve(positional) || !resolve_deep(positional)) return cut(BreakId::k_unknown_object, "the arguments of a call");
+  for (Py_ssize_t i = 0; i < Py_SIZE(positional); i++)
+    site.arguments.push_back(PyTuple_Check(positional) ? PyTuple_GET_ITEM(positional, i) : PyList_GET_ITEM(positional, i));
+  site.positional = static_cast<Py_ssize_t>(site.arguments.size());
+  Ref names;
+  if (keywords) {
+    if (!PyDict_CheckExact(keywords) || !resolve(keywords) || !resolve_deep(keywords)) return cut(BreakId::k_unknown_object, "the keyword arguments of a call");
+    if (PyDict_GET_SIZE(keywords) > 0) {
+      names = Ref::steal(PyTuple_New(PyDict_GET_SIZE(keywords)));
+      Py_ssize_t at = 0, i = 0;
+      PyObject *key, *value;
+      while (PyDict_Next(keywords, &at, &key, &value)) {
+        if (!PyUnicode_Check(key)) return cut(BreakId::k_raise, "keywords must be strings");
+        PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
+        site.arguments.push_back(value);
+      }
+      site.keyword_names = names.get();
+    }
+  }
+  return call_site(activation, in, site, false);
+}
+
+Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, CallSite& site, bool vm_inlines) {
+  if (!resolve(site.callee)) {
+    // A method of an object is known by the object.
+    PyObject* self = PyCFunction_Check(site.callee) ? PyCFunction_GET_SELF(site.callee) : nullptr;
+    if (!self || !resolve(self)) return cut(BreakId::k_opaque_call, callable_name(site.callee));
+  }
+  for (PyObject* argument : site.arguments) {
+    if (argument == nullptr || !resolve(argument)) return cut(BreakId::k_unknown_object, argument ? Py_TYPE(argument)->tp_name : "nothing");
+  }
+  PyObject* callee = site.callee;
+  if (PyMethod_Check(callee)) {
+    PyObject *function = PyMethod_GET_FUNCTION(callee), *self = PyMethod_GET_SELF(callee);
+    if (SourceId source = source_of(callee); source != kNoSource) {
+      if (!learn_external(function, guards_.read(SourceKind::kMethodFunction, source, 0, nullptr)) ||
+          !learn_external(self, guards_.read(SourceKind::kMethodSelf, source, 0, nullptr)))
+        return cut(BreakId::k_unknown_object, "a bound method");
+    }
+    if (!resolve(function) || !resolve(self)) return cut(BreakId::k_unknown_object, "a bound method");
+    site.callee = function;
+    site.arguments.insert(site.arguments.begin(), self);
+    site.positional++;
+    return call_site(activation, in, site, vm_inlines);
+  }
+  if (PyFunction_Check(callee)) return call_python(activation, in, site, vm_inlines);
+  if (PyType_Check(callee)) return call_class(activation, in, site);
+  if (PyCFunction_Check(callee)) return call_builtin(activation, in, site, callee, PyCFunction_GET_SELF(callee));
+  if (Py_TYPE(callee) == &PyMethodDescr_Type || Py_TYPE(callee) == &PyWrapperDescr_Type || Py_TYPE(callee) == &PyClassMethodDescr_Type)
+    return call_builtin(activation, in, site, callee, site.arguments.empty() ? nullptr : site.arguments[0]);
+  if (Py_TYPE(callee) == &_PyMethodWrapper_Type) {
+    // `super().__init__` and the like: judged by the slot wrapper behind it.
+    Ref self = Ref::steal(PyObject_GetAttrString(callee, "__self__"));
+    Ref name = Ref::steal(PyObject_GetAttrString(callee, "__name__"));
+    Ref owner = Ref::steal(PyObject_GetAttrString(callee, "__objclass__"));
+    PyObject* wrapper = owner && name ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name.get()) : nullptr;
+    if (!self || !wrapper || !resolve(self.get())) {
+      PyErr_Clear();
+      return cut(BreakId::k_opaque_call, callable_name(callee));
+    }
+    site.arguments.insert(site.arguments.begin(), self.get());
+    site.positional++;
+    return call_builtin(activation, in, site, wrapper, self.get());
+  }
+  return call_instance(activation, in, site);
+}
+
+Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, CallSite& site, bool vm_inlines) {
+  if (!learn_function_defaults(site.callee)) return cut(BreakId::k_unknown_object, "default arguments of " + callable_name(site.callee));
+  if (!vm::Machine::is_inlinable(site.callee)) {
+    int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))->co_flags;
+    if ((flags & CO_GENERATOR) == 0) return cut(BreakId::k_generator, callable_name(site.callee));
+    for (PyObject* argument : site.arguments) {
+      if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, "an argument of a generator");
+    }
+    return prepare(activation, in, site.slots, Then::kLearnTop);
+  }
+  (void)vm_inlines;
+  return push(activation, in, site.callee, site.arguments, site.positional, site.keyword_names, site.slots, vm::Continuation::kPushResult);
+}
+
+Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  PyObject* callee = site.callee;
+  if (PyObject* method = python_method(callee, "__call__")) {
+    site.arguments.insert(site.arguments.begin(), callee);
+    site.positional++;
+    site.callee = method;
+    return call_python(activation, in, site, false);
+  }
+  return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
+}
+
+Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
+  std::string name = type->tp_name;
+  CallKind kind = classify_callable(site.callee);
+  if (kind.call_class == CallClass::kPure) return call_builtin(activation, in, site, site.callee, nullptr);
+  static PyObject* call_name = PyUnicode_InternFromString("__call__");
+  static PyObject* new_name = PyUnicode_InternFromString("__new__");
+  static PyObject* init_name = PyUnicode_InternFromString("__init__");
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || _PyType_Lookup(Py_TYPE(type), call_name) != _PyType_Lookup(&PyType_Type, call_name))
+    return cut(BreakId::k_opaque_call, name);
+  PyObject* maker = _PyType_Lookup(type, new_name);
+  PyObject* init = _PyType_Lookup(type, init_name);
+  guards_.note_type_lookup(type, new_name, maker);
+  guards_.note_type_lookup(type, init_name, init);
+  SourceId source = source_of(site.callee);
+  if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
+  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
+  bool python_init = init && PyFunction_Check(init);
+  if (!plain_new && maker && Py_TYPE(maker) == &PyStaticMethod_Type && !python_init) {
+    // A Python __new__ (a named tuple's): call it as the class would; object.__init__ then has nothing to do.
+    PyObject* function = *reinterpret_cast<PyObject**>(maker + 1);
+    if (PyFunction_Check(function) && init == _PyType_Lookup(&PyBaseObject_Type, init_name) && PyTuple_Check(site.callee) == 0) {
+      SourceId path = guards_.read(SourceKind::kWrapped, guards_.read(SourceKind::kTypeAttribute, source, 0, new_name), 0, nullptr);
+      if (!learn_external(function, path)) return cut(BreakId::k_opaque_call, name);
+    }
+    return cut(BreakId::k_opaque_call, name);
+  }
+  if (!plain_new || (!python_init && (type->tp_init != PyBaseObject_Type.tp_init || !site.arguments.empty())))
+    return cut(BreakId::k_opaque_call, name);
+  if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT || type->tp_finalize != nullptr || type->tp_del != nullptr) return cut(BreakId::k_opaque_call, name);
+  if (python_init && !learn_external(init, guards_.read(SourceKind::kTypeAttribute, source, 0, init_name))) return cut(BreakId::k_opaque_call, name);
+  Ref empty = Ref::steal(PyTuple_New(0));
+  Ref object = Ref::steal(type->tp_new(type, empty.get(), nullptr));
+  if (!object) return Flow::kRaise;
+  learn_fresh(object.get());
+  if (!python_init) {
+    for (int i = 0; i < site.slots; i++) Py_XDECREF(activation.pop());
+    activation.push(object.release());
+    activation.pc++;
+    return Flow::kResume;
+  }
+  site.arguments.insert(site.arguments.begin(), object.get());
+  PyObject* held = Py_NewRef(object.get());
+  return push(activation, in, init, site.arguments, site.positional + 1, site.keyword_names, site.slots, vm::Continuation::kDropPushHeld, held);
+}
+
+Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, CallSite& site, PyObject* callable, PyObject* self) {
+  CallKind kind = classify_callable(callable);
+  std::string name = callable_name(callable);
+  if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
+  if (self && PyCFunction_Check(callable) && (PyModule_Check(self) || PyType_Check(self))) self = nullptr;
+  if (kind.call_class == CallClass::kModelled) return call_modelled(activation, in, site, kind.model, self, callable);
+  for (PyObject* argument : site.arguments) {
+    if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
+    if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
+  }
+  if (self && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
+  if (kind.call_class == CallClass::kTransparent) {
+    operators_.set_source(source_line(activation, in));
+    return prepare(activation, in, site.slots, Then::kLearnTop);
+  }
+  // Pure functions of numbers ask tensors and objects for their values.
+  bool reads_values = PyType_Check(callable) ? (callable == reinterpret_cast<PyObject*>(&PyLong_Type) || callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
+                                                callable == reinterpret_cast<PyObject*>(&PyBool_Type) || callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) ||
+                                                callable == reinterpret_cast<PyObject*>(&PyComplex_Type))
+                                             : (name == "repr" || name == "format" || name == "round" || name == "hash" || name == "sorted" || name == "min" || name == "max" || name == "any" || name == "all");
+  for (PyObject* argument : site.arguments) {
+    if (reads_values && guards::is_tensor(argument)) return cut(BreakId::k_data_dependent_bool, name);
+    if (reads_values && !guards::is_constant_like(argument) && !PyTuple_Check(argument) && !PyList_CheckExact(argument) && !PyDict_CheckExact(argument) &&
+        !is_fresh(argument) && !PyFunction_Check(argument))
+      return cut(BreakId::k_opaque_call, name);
+  }
+  if (name == "len" && site.arguments.size() == 1 && PyAnySet_Check(site.arguments[0]) && !is_fresh(site.arguments[0])) return cut(BreakId::k_opaque_call, name);
+  if (name == "iter" || name == "next" || name == "list" || name == "tuple" || name == "zip" || name == "enumerate" || name == "dict") {
+    for (PyObject* argument : site.arguments) {
+      bool outside_iterator = !guards::is_constant_like(argument) && !is_fresh(argument) && PyIter_Check(argument);
+      if (outside_iterator || (PyAnySet_Check(argument) && !is_fresh(argument))) return cut(BreakId::k_opaque_call, name);
+      if (is_fresh(argument) && PyIter_Check(argument)) mutations_++;
+    }
+  }
+  return prepare(activation, in, site.slots, Then::kLearnTop);
+}
+
+Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
+                             PyObject* callable) {
+  std::string name = callable_name(callable);
+  auto argument = [&](std::size_t i) { return i < site.arguments.size() ? site.arguments[i] : nullptr; };
+  bool bound = self != nullptr && (site.arguments.empty() || site.arguments[0] != self);
+  std::size_t first = bound ? 0 : 1;  // of the arguments behind self
+  switch (model) {
+    case Model::kListAppend: {
+      if (!self || !PyList_CheckExact(self) || site.arguments.size() != first + 1) return cut(BreakId::k_opaque_call, name);
+      if (!resolve(self)) return cut(BreakId::k_unknown_object, name);
+      mutations_++;
+      if (source_of(self) != kNoSource) {
+        dirty_.insert(self);
+        effects_.push_back({EffectKind::kAppend, Ref::borrow(self), Ref(), Ref::borrow(argument(first))});
+      }
+      return prepare(activation, in, site.slots, Then::kNothing);
+    }
+    case Model::kWriteFresh: {
+      if (!self || !resolve(self) || !is_fresh(self)) return cut(BreakId::k_opaque_call, "an outside container changed by " + name);
+      for (PyObject* item : site.arguments) {
+        if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
+        if (is_fresh(item) && item != self && Py_TYPE(item)->tp_iternext) mutations_++;
+      }
+      mutations_++;
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kSetAttribute: {
+      if (site.arguments.size() != first + 2 && site.arguments.size() != 3) return cut(BreakId::k_opaque_call, name);
+      PyObject* object = self && !PyModule_Check(self) ? self : argument(0);
+      PyObject *attribute = site.arguments[site.arguments.size() - 2], *value = site.arguments.back();
+      if (!PyUnicode_CheckExact(attribute) || !resolve(object)) return cut(BreakId::k_opaque_call, name);
+      bool by_setattr = name == "setattr";
+      if (by_setattr && !plain_setattr(Py_TYPE(object), attribute)) {
+        if (PyObject* setter = python_method(object, "__setattr__"))
+          return push(activation, in, setter, {object, attribute, value}, 3, nullptr, site.slots, vm::Continuation::kPushResult);
+        return cut(BreakId::k_opaque_call, name);
+      }
+      return store_attribute(object, attribute, value) ? prepare(activation, in, site.slots, Then::kNothing) : cut(BreakId::k_opaque_call, name);
+    }
+    case Model::kGetAttribute: {
+      PyObject *object = argument(0), *attribute = argument(1);
+      if (!attribute || !PyUnicode_CheckExact(attribute)) return cut(BreakId::k_opaque_call, name);
+      PyObject* getter = nullptr;
+      SourceId source = kNoSource;
+      switch (look_up(object, attribute, &getter, &source)) {
+        case Attribute::kValue:
+        case Attribute::kRun:
+        case Attribute::kMissing:
+        case Attribute::kCallGetter:
+        case Attribute::kCallGetattr: return prepare(activation, in, site.slots, Then::kLearnTop);
+        case Attribute::kUnknown: break;
+      }
+      return cut(BreakId::k_opaque_call, name + " of a " + Py_TYPE(object)->tp_name);
+    }
+    case Model::kIsInstance: {
+      for (PyObject* item : site.arguments) {
+        if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
+      }
+      return prepare(activation, in, site.slots, Then::kNothing);
+    }
+    case Model::kSetGrad: return prepare(activation, in, site.slots, Then::kNothing);
+    case Model::kIterNext: {
+      if (!argument(0) || !is_fresh(argument(0))) return cut(BreakId::k_opaque_call, name);
+      mutations_++;
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kDictGet: {
+      PyObject* key = argument(first);
+      if (!self || !key || !PyDict_Check(self) || !resolve(self) || !guards::is_constant_like(key)) return cut(BreakId::k_opaque_call, name);
+      if (SourceId source = source_of(self); source != kNoSource && !was_written(self, key)) {
+        PyObject* value = PyDict_GetItemWithError(self, key);
+        if (value == nullptr) guards_.check_absent(source, key);
+        else if (!learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return cut(BreakId::k_opaque_call, name);
+      }
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kHash:
+      return argument(0) && guards::is_constant_like(argument(0)) && !PyUnicode_Check(argument(0)) ? prepare(activation, in, site.slots, Then::kLearnTop)
+                                                                                                 : cut(BreakId::k_opaque_call, name);
+    case Model::kNone: break;
+  }
+  return cut(BreakId::k_opaque_call, name);
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,379 @@
+// How a recording ends: cuts, recipes for live values, effects, and the finished segment.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <structmember.h>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using guards::kNoSource;
+using guards::SourceId;
+using python::Ref;
+
+const BreakInfo& break_info(BreakId id) {
+  static const BreakInfo infos[] = {
+#define X(name, id, what, cure) {id, what, cure},
+      DYNRUN_BREAKS(X)
+#undef X
+  };
+  return infos[static_cast<int>(id)];
+}
+
+std::int32_t Recorder::source_line(vm::Activation& activation, const Instruction& in) {
+  PyCodeObject* code = activation.code->object;
+  graph::SourceLine line;
+  line.line = PyCode_Addr2Line(code, in.offset * static_cast<int>(sizeof(std::uint16_t)));
+  line.file = PyUnicode_AsUTF8(code->co_filename);
+  line.function = PyUnicode_AsUTF8(code->co_qualname);
+  auto [at, fresh] = line_index_.try_emplace(fmt::format("{}:{}", line.file, line.line), static_cast<std::int32_t>(operators_.graph()->sources.size()));
+  if (fresh) operators_.graph()->sources.push_back(std::move(line));
+  return at->second;
+}
+
+Flow Recorder::prepare(vm::Activation& activation, const Instruction& in, int operands, Then then) {
+  pending_ = Pending{};
+  pending_.then = then;
+  pending_.guarded = true;
+  pending_.activation = &activation;
+  pending_.pc = activation.pc;
+  pending_.depth = activation.stack_depth();
+  pending_.mark = operators_.mark();
+  pending_.effects = effects_.size();
+  pending_.mutations = mutations_;
+  for (int i = operands; i >= 1; i--) pending_.operands.push_back(Ref::borrow(activation.peek(i)));
+  operators_.set_source(source_line(activation, in));
+  return Flow::kRun;
+}
+
+void Recorder::note_break(BreakId id, std::string detail) {
+  if (break_) return;
+  vm::Activation* top = vm::current_machine()->top;
+  break_ = Break{id, std::move(detail), {}};
+  if (top == nullptr) return;
+  PyCodeObject* code = top->code->object;
+  std::size_t pc = static_cast<std::size_t>(top->pc);
+  int offset = pc < top->code->instructions.size() ? top->code->instructions[pc].offset : 0;
+  break_->line = {PyUnicode_AsUTF8(code->co_filename), PyUnicode_AsUTF8(code->co_qualname),
+                  PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(std::uint16_t)))};
+}
+
+/// The segment ends before the instruction at the top. Inside C code that called Python again it cannot: poison.
+Flow Recorder::cut(BreakId id, std::string detail) {
+  if (PyErr_Occurred()) PyErr_Clear();
+  note_break(id, std::move(detail));
+  if (vm::current_machine() != &machine_) {
+    poisoned_ = true;
+    return Flow::kRun;
+  }
+  vm::Activation* top = machine_.top;
+  return finish_at(top, nullptr, top->pc) ? Flow::kCut : Flow::kDropped;
+}
+
+RecipeId Recorder::recipe_dict(PyObject* items) {
+  RecipeNode node{RecipeKind::kDict, 0, Ref(), {}, {}};
+  if (PyODict_CheckExact(items) || (PyODict_Check(items))) {
+    Ref list = Ref::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", items));
+    Ref pairs = list ? Ref::steal(PySequence_List(list.get())) : Ref();
+    for (Py_ssize_t i = 0; pairs && i < PyList_GET_SIZE(pairs.get()); i++) {
+      PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
+      RecipeId key = recipe(PyTuple_GET_ITEM(pair, 0)), value = recipe(PyTuple_GET_ITEM(pair, 1));
+      if (key == kNullRecipe || value == kNullRecipe) return kNullRecipe;
+      node.children.push_back(key), node.children.push_back(value);
+    }
+    PyErr_Clear();
+  } else {
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(items, &at, &key, &value)) {
+      RecipeId k = recipe(key), v = recipe(value);
+      if (k == kNullRecipe || v == kNullRecipe) return kNullRecipe;
+      node.children.push_back(k), node.children.push_back(v);
+    }
+  }
+  return segment_->recipes.add(std::move(node));
+}
+
+RecipeId Recorder::recipe_instance(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !plain_new || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
+  RecipeId id = segment_->recipes.add({RecipeKind::kInstance, 0, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
+  recipe_memo_[object] = id;
+  std::vector<RecipeId> children{kNullRecipe, kNullRecipe};
+  std::vector<Ref> members;
+  if (PyObject* dict = guards::instance_dict(object)) {
+    children[0] = recipe_dict(dict);
+    if (children[0] == kNullRecipe) return kNullRecipe;
+  }
+  if (PyDict_Check(object)) {
+    children[1] = recipe_dict(object);
+    if (children[1] == kNullRecipe) return kNullRecipe;
+  }
+  PyObject* mro = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+    Ref dict = Ref::steal(PyType_GetDict(base));
+    Py_ssize_t at = 0;
+    PyObject *key, *member;
+    while (PyDict_Next(dict.get(), &at, &key, &member)) {
+      if (Py_TYPE(member) != &PyMemberDescr_Type) continue;
+      PyMemberDef* definition = reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
+      if (definition->type != T_OBJECT_EX) continue;
+      PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + definition->offset);
+      RecipeId child = value ? recipe(value) : kNullRecipe;
+      if (value && child == kNullRecipe) return kNullRecipe;
+      members.push_back(Ref::borrow(member));
+      children.push_back(child);
+    }
+  }
+  RecipeNode& node = segment_->recipes.nodes[static_cast<std::size_t>(id)];
+  node.children = std::move(children);
+  node.names = std::move(members);
+  return id;
+}
+
+RecipeId Recorder::recipe_container(PyObject* object) {
+  RecipeKind kind = PyList_CheckExact(object)        ? RecipeKind::kList
+                    : PyTuple_Check(object)          ? RecipeKind::kTuple
+                    : PySet_CheckExact(object)       ? RecipeKind::kSet
+                                                     : RecipeKind::kFrozenSet;
+  Ref type;
+  if (PyTuple_Check(object) && !PyTuple_CheckExact(object)) {
+    type = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    if (PyObject_HasAttrString(object, "n_sequence_fields")) kind = RecipeKind::kStructSequence;
+    else if (guards::instance_dict(object) != nullptr) return kNullRecipe;
+  }
+  bool is_mutable = kind == RecipeKind::kList || kind == RecipeKind::kSet;
+  RecipeId id = kNullRecipe;
+  if (is_mutable) {
+    id = segment_->recipes.add({kind, 0, Ref(), {}, {}});
+    recipe_memo_[object] = id;
+  }
+  std::vector<RecipeId> children;
+  Ref items = Ref::steal(PySequence_List(object));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); i++) {
+    RecipeId child = recipe(PyList_GET_ITEM(items.get(), i));
+    if (child == kNullRecipe) return kNullRecipe;
+    children.push_back(child);
+  }
+  if (!is_mutable) return segment_->recipes.add({kind, 0, type, std::move(children), {}});
+  segment_->recipes.nodes[static_cast<std::size_t>(id)].children = std::move(children);
+  return id;
+}
+
+RecipeId Recorder::recipe_function(PyObject* object) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  RecipeNode node{RecipeKind::kFunction, 0, Ref::borrow(function->func_code), {}, {}};
+  // The globals are those of some code that is known.
+  SourceId globals = kNoSource;
+  for (vm::Activation* activation = machine_.top; activation && globals == kNoSource; activation = activation->caller) {
+    if (activation->frame->globals == function->func_globals) globals = globals_source(*activation);
+    if (activation == base_) break;
+  }
+  if (globals == kNoSource || (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0)) return kNullRecipe;
+  node.children.push_back(segment_->recipes.add({RecipeKind::kSource, globals, Ref(), {}, {}}));
+  for (PyObject* part : {function->func_defaults, function->func_kwdefaults, function->func_closure, function->func_annotations}) {
+    RecipeId child = part ? recipe(part) : kNullRecipe;
+    if (part && child == kNullRecipe) return kNullRecipe;
+    node.children.push_back(child);
+  }
+  node.names = {Ref::borrow(function->func_name), Ref::borrow(function->func_qualname)};
+  return segment_->recipes.add(std::move(node));
+}
+
+RecipeId Recorder::recipe_iterator(PyObject* object) {
+  std::string name = Py_TYPE(object)->tp_name;
+  if (name != "list_iterator" && name != "tuple_iterator" && name != "range_iterator" && name != "str_ascii_iterator") return kNullRecipe;
+  Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) < 2) {
+    PyErr_Clear();
+    return kNullRecipe;
+  }
+  PyObject* container = PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0);
+  RecipeId child;
+  if (Py_TYPE(container) == &PyRange_Type) child = segment_->recipes.add({RecipeKind::kConstant, 0, Ref::borrow(container), {}, {}});
+  else if (!find(container) && Py_SIZE(container) == 0) child = segment_->recipes.add({RecipeKind::kConstant, 0, Ref::steal(PyTuple_New(0)), {}, {}});
+  else child = recipe(container);
+  if (child == kNullRecipe) return kNullRecipe;
+  Ref state = PyTuple_GET_SIZE(reduced.get()) > 2 ? Ref::borrow(PyTuple_GET_ITEM(reduced.get(), 2)) : Ref();
+  return segment_->recipes.add({RecipeKind::kIterator, 0, state, {child}, {}});
+}
+
+/// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
+RecipeId Recorder::recipe(PyObject* object) {
+  auto memo = recipe_memo_.find(object);
+  if (memo != recipe_memo_.end()) return memo->second;
+  RecipeBook& book = segment_->recipes;
+  RecipeId id = kNullRecipe;
+  if (guards::is_constant_like(object)) {
+    id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+  } else if (resolve(object) && source_of(object) != kNoSource) {
+    id = book.add({RecipeKind::kSource, source_of(object), Ref(), {}, {}});
+  } else if (guards::is_plain_tensor(object)) {
+    graph::ValueId value = operators_.find(guards::tensor_of(object));
+    PyObject* attributes = guards::instance_dict(object);
+    if (value != graph::kNoValue && Py_TYPE(object) == Py_TYPE(object) && (!attributes || PyDict_GET_SIZE(attributes) == 0)) {
+      auto [at, fresh] = output_index_.try_emplace(value, static_cast<std::int32_t>(output_index_.size()));
+      if (fresh) operators_.graph()->outputs.push_back(value);
+      id = book.add({RecipeKind::kOutput, at->second, Ref(), {}, {}});
+    }
+  } else if (!is_fresh(object)) {
+    id = kNullRecipe;
+  } else if (PyTuple_Check(object) || PyList_CheckExact(object) || PyAnySet_CheckExact(object)) {
+    id = recipe_container(object);
+  } else if (PyDict_CheckExact(object)) {
+    id = recipe_dict(object);
+  } else if (PyMethod_Check(object)) {
+    RecipeId function = recipe(PyMethod_GET_FUNCTION(object)), self = recipe(PyMethod_GET_SELF(object));
+    if (function != kNullRecipe && self != kNullRecipe) id = book.add({RecipeKind::kMethod, 0, Ref(), {function, self}, {}});
+  } else if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object) && !PyModule_Check(PyCFunction_GET_SELF(object))) {
+    RecipeId self = recipe(PyCFunction_GET_SELF(object));
+    Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name));
+    if (self != kNullRecipe) id = book.add({RecipeKind::kBuiltinMethod, 0, name, {self}, {}});
+  } else if (PyCell_Check(object)) {
+    id = book.add({RecipeKind::kCell, 0, Ref(), {kNullRecipe}, {}});
+    recipe_memo_[object] = id;
+    if (PyObject* contents = PyCell_GET(object)) {
+      RecipeId child = recipe(contents);
+      if (child == kNullRecipe) return kNullRecipe;
+      book.nodes[static_cast<std::size_t>(id)].children[0] = child;
+    }
+  } else if (PyFunction_Check(object)) {
+    id = recipe_function(object);
+  } else if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    RecipeId a = recipe(slice->start), b = recipe(slice->stop), c = recipe(slice->step);
+    if (a >= 0 && b >= 0 && c >= 0) id = book.add({RecipeKind::kSlice, 0, Ref(), {a, b, c}, {}});
+  } else if (Py_TYPE(object) == &PyRange_Type) {
+    id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+  } else if (PyIter_Check(object)) {
+    id = recipe_iterator(object);
+  } else {
+    id = recipe_instance(object);
+  }
+  if (id == kNullRecipe) {
+    if (recipe_failure_.empty()) recipe_failure_ = Py_TYPE(object)->tp_name;
+    return id;
+  }
+  recipe_memo_[object] = id;
+  return id;
+}
+
+bool Recorder::frame_recipe(vm::Activation* activation, int depth, const Pending* ran, FrameRecipe& out) {
+  bool kept = depth < kept_;
+  if (!kept) {
+    out.function = recipe(activation->frame->function);
+    if (out.function == kNullRecipe) return false;
+    if (activation->frame->locals != nullptr) return false;
+  }
+  const EntrySlots* slots = kept ? &entry_[static_cast<std::size_t>(depth)] : nullptr;
+  for (int i = 0; i < activation->code->locals_count; i++) {
+    PyObject* value = activation->locals()[i];
+    RecipeId id = kNullRecipe;
+    if (slots && !slots->written[static_cast<std::size_t>(i)]) id = kKeepRecipe;
+    else if (value != nullptr && (id = recipe(value)) == kNullRecipe) return false;
+    out.locals.push_back(id);
+  }
+  auto add = [&](PyObject* value) {
+    RecipeId id = value ? recipe(value) : kNullRecipe;
+    if (value && id == kNullRecipe) return false;
+    out.stack.push_back(id);
+    return true;
+  };
+  PyObject** end = ran ? activation->stack_base() + ran->depth - static_cast<int>(ran->operands.size()) : activation->stack_pointer;
+  for (PyObject** slot = activation->stack_base(); slot < end; slot++) {
+    if (!add(*slot)) return false;
+  }
+  if (ran) {
+    for (const Ref& operand : ran->operands) {
+      if (!add(operand.get())) return false;
+    }
+  }
+  out.pc = activation->pc;
+  out.continuation = activation->continuation;
+  if (activation->held && (out.held = recipe(activation->held)) == kNullRecipe) return false;
+  return true;
+}
+
+/// Ends the segment with frames: the top one at `pc`, with the stack of before the instruction `ran`, if that has run since.
+bool Recorder::finish_at(vm::Activation* top, const Pending* ran, std::int32_t pc) {
+  std::vector<vm::Activation*> chain;
+  for (vm::Activation* activation = top; activation; activation = activation->caller) {
+    chain.insert(chain.begin(), activation);
+    if (activation == base_) break;
+  }
+  segment_->returns = false;
+  segment_->kept_frames = kept_;
+  for (std::size_t i = 0; i < chain.size(); i++) {
+    FrameRecipe frame;
+    bool last = i + 1 == chain.size();
+    if (!frame_recipe(chain[i], static_cast<int>(i), last ? ran : nullptr, frame)) {
+      segment_.reset();
+      return false;
+    }
+    if (last) frame.pc = pc;
+    segment_->exit_frames.push_back(std::move(frame));
+  }
+  return finish();
+}
+
+bool Recorder::finish_return(PyObject* value) {
+  segment_->returns = true;
+  segment_->kept_frames = 0;
+  segment_->result = recipe(value);
+  if (segment_->result == kNullRecipe) {
+    note_break(BreakId::k_unknown_object, "returning a " + recipe_failure_);
+    segment_.reset();
+    return false;
+  }
+  return finish();
+}
+
+bool Recorder::build_effects() {
+  for (const PendingEffect& effect : effects_) {
+    Effect built{effect.kind};
+    if (effect.target && (built.target = recipe(effect.target.get())) == kNullRecipe) return false;
+    if (effect.key && (built.key = recipe(effect.key.get())) == kNullRecipe) return false;
+    if (effect.value && (built.value = recipe(effect.value.get())) == kNullRecipe) return false;
+    segment_->effects.push_back(built);
+  }
+  bool grad = c10::GradMode::is_enabled();
+  if (grad != entry_state_.grad) {
+    RecipeId value = recipe(grad ? Py_True : Py_False);
+    segment_->effects.push_back({EffectKind::kGradMode, kNullRecipe, kNullRecipe, value});
+  }
+  // What was written must not be another name for something else that was read.
+  for (const auto& [object, keys] : written_keys_) dirty_.insert(object);
+  for (PyObject* written : dirty_) {
+    SourceId a = source_of(written);
+    if (a == kNoSource) continue;
+    std::vector<SourceId> others;
+    for (const auto& [object, known] : objects_) {
+      if (object != written && known.known == Known::kExternal && Py_TYPE(object) == Py_TYPE(written)) others.push_back(known.source);
+    }
+    for (SourceId b : others) guards_.check_same(a, b, false);
+  }
+  return true;
+}
+
+bool Recorder::finish() {
+  if (!build_effects()) {
+    segment_.reset();
+    return false;
+  }
+  segment_->graph = operators_.graph();
+  segment_->input_sources = input_sources_;
+  segment_->random = operators_.random();
+  segment_->writes_outside = operators_.wrote_outside();
+  if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);
+  segment_->operators = segment_->graph->nodes.size();
+  segment_->frames = frames_;
+  return true;
+}
+
+}  // namespace dynrun::trace

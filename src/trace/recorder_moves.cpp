@@ -1,0 +1,196 @@
+// Loads, stores and jumps.
+
+#include "trace/recorder.h"
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+namespace {
+
+PyObject* name_of(vm::Activation& activation, std::int32_t index) { return PyTuple_GET_ITEM(activation.code->object->co_names, index); }
+
+}  // namespace
+
+Flow Recorder::plain(vm::Activation&, const Instruction&) { return Flow::kRun; }
+
+Flow Recorder::load_fast(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a local variable");
+  if (activation.locals()[in.argument] == nullptr) return cut(BreakId::k_raise, "an unbound local variable");
+  return Flow::kRun;
+}
+
+Flow Recorder::store_fast(vm::Activation& activation, const Instruction& in) {
+  for (EntrySlots& slots : entry_) {
+    if (slots.activation == &activation) slots.written[static_cast<std::size_t>(in.argument)] = true;
+  }
+  return Flow::kRun;
+}
+
+Flow Recorder::load_fast_and_clear(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a local variable");
+  return store_fast(activation, in);
+}
+
+Flow Recorder::make_cell(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a captured argument");
+  store_fast(activation, in);
+  pending_.then = Then::kMakeCell;
+  pending_.count = in.argument;
+  pending_.activation = &activation;
+  return Flow::kRun;
+}
+
+Flow Recorder::copy_free_variables(vm::Activation& activation, const Instruction& in) {
+  PyObject* function = activation.frame->function;
+  if (!resolve(function)) return cut(BreakId::k_unknown_object, "a closure");
+  SourceId source = source_of(function);
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  for (std::int32_t i = 0; closure && i < in.argument; i++) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    if (source == kNoSource) {
+      if (!resolve(cell)) return cut(BreakId::k_unknown_object, "a closure's cell");
+      continue;
+    }
+    learn_external(cell, guards_.read(SourceKind::kFunctionClosure, source, i, nullptr));
+  }
+  for (std::int32_t i = 0; i < in.argument; i++) {
+    Instruction slot = in;
+    slot.argument = activation.code->locals_count - in.argument + i;
+    store_fast(activation, slot);
+  }
+  return Flow::kRun;
+}
+
+Flow Recorder::load_closure(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = activation.locals()[in.argument];
+  if (cell == nullptr || !resolve(cell)) return cut(BreakId::k_unknown_object, "a cell");
+  return Flow::kRun;
+}
+
+Flow Recorder::load_deref(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = activation.locals()[in.argument];
+  if (cell == nullptr || !resolve(cell)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* contents = PyCell_GET(cell);
+  if (contents == nullptr) return cut(BreakId::k_raise, "an unbound variable");
+  SourceId source = source_of(cell);
+  if (source != kNoSource && !dirty_.count(cell) &&
+      !learn_external(contents, guards_.read(SourceKind::kCellContents, source, 0, nullptr)))
+    return cut(BreakId::k_unknown_object, "a captured variable");
+  return resolve(contents) ? Flow::kRun : cut(BreakId::k_unknown_object, "a captured variable");
+}
+
+Flow Recorder::store_deref(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = activation.locals()[in.argument];
+  if (cell == nullptr || !resolve(cell) || !resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, "a cell");
+  mutations_++;
+  if (source_of(cell) != kNoSource) {
+    dirty_.insert(cell);
+    effects_.push_back({EffectKind::kSetCell, Ref::borrow(cell), Ref(), Ref::borrow(activation.peek(1))});
+  }
+  return Flow::kRun;
+}
+
+Flow Recorder::load_global(vm::Activation& activation, const Instruction& in) {
+  PyObject* name = name_of(activation, in.argument >> 1);
+  PyObject* globals = activation.frame->globals;
+  PyObject* builtins = activation.frame->builtins;
+  if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return cut(BreakId::k_opaque_operation, "globals of a class of their own");
+  SourceId source = globals_source(activation);
+  if (source == kNoSource) return cut(BreakId::k_unknown_object, "the globals");
+  PyObject* value = PyDict_GetItemWithError(globals, name);
+  if (value != nullptr) {
+    if (was_written(globals, name)) return resolve(value) ? Flow::kRun : cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+    if (learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, name))) return Flow::kRun;
+    return cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+  }
+  value = PyDict_GetItemWithError(builtins, name);
+  if (value == nullptr) return cut(BreakId::k_raise, "a name that is not defined");
+  guards_.check_absent(source, name);
+  SourceId function = source_of(activation.frame->function);
+  if (function == kNoSource) {
+    for (vm::Activation* outer = activation.caller; outer && function == kNoSource; outer = outer->caller) {
+      if (outer->frame->builtins == builtins) function = source_of(outer->frame->function);
+    }
+  }
+  if (function == kNoSource) return cut(BreakId::k_unknown_object, "the builtins");
+  SourceId table = guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr);
+  return learn_external(value, guards_.read(SourceKind::kDictItem, table, 0, name)) ? Flow::kRun
+                                                                                  : cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+}
+
+Flow Recorder::store_global(vm::Activation& activation, const Instruction& in) {
+  PyObject* name = name_of(activation, in.argument);
+  PyObject* globals = activation.frame->globals;
+  SourceId source = globals_source(activation);
+  if (source == kNoSource || !PyDict_CheckExact(globals) || !resolve(activation.peek(1))) return cut(BreakId::k_opaque_operation, "a global");
+  if (!find(globals)) learn_external(globals, source);
+  mutations_++;
+  written_keys_[globals].push_back(Ref::borrow(name));
+  effects_.push_back({EffectKind::kSetItem, Ref::borrow(globals), Ref::borrow(name), Ref::borrow(activation.peek(1))});
+  return Flow::kRun;
+}
+
+Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {
+  // `import a` and `from a import b` of a module that is loaded: a read of sys.modules.
+  PyObject* name = name_of(activation, in.argument);
+  PyObject* from = activation.peek(1);
+  PyObject* level = activation.peek(2);
+  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) return cut(BreakId::k_opaque_operation, "a relative import");
+  bool dotted = PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) >= 0;
+  if (dotted && from == Py_None) return cut(BreakId::k_opaque_operation, "an import");
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* module = PyDict_GetItemWithError(modules, name);
+  if (module == nullptr || !PyModule_Check(module)) return cut(BreakId::k_opaque_operation, "an import of a module that is not loaded");
+  SourceId table = guards_.read(SourceKind::kModules, kNoSource, 0, nullptr);
+  learn_external(module, guards_.read(SourceKind::kDictItem, table, 0, name));
+  if (from != Py_None) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from); i++) {
+      PyObject* dict = PyModule_GetDict(module);
+      if (PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(from, i)) == nullptr) return cut(BreakId::k_opaque_operation, "an import");
+    }
+  }
+  return prepare(activation, in, 2, Then::kLearnTop);
+}
+
+Flow Recorder::import_from(vm::Activation& activation, const Instruction& in) {
+  PyObject* name = name_of(activation, in.argument);
+  PyObject* module = activation.peek(1);
+  SourceId source = kNoSource;
+  PyObject* getter = nullptr;
+  if (!resolve(module) || !PyModule_Check(module) || look_up(module, name, &getter, &source) != Attribute::kValue)
+    return cut(BreakId::k_opaque_operation, "an import");
+  return Flow::kRun;
+}
+
+Flow Recorder::make_function(vm::Activation& activation, const Instruction& in) {
+  if (globals_source(activation) == kNoSource) return cut(BreakId::k_unknown_object, "the globals");
+  int operands = 1;
+  for (int bit = 1; bit <= 8; bit <<= 1) operands += (in.argument & bit) != 0;
+  return prepare(activation, in, operands, Then::kLearnTop);
+}
+
+Flow Recorder::jump_backward(vm::Activation&, const Instruction&) {
+  if (++backward_jumps_ > limits_.backward_jumps) return cut(BreakId::k_size_cap, "many turns of a loop");
+  return Flow::kRun;
+}
+
+Flow Recorder::return_value(vm::Activation& activation, const Instruction&) {
+  if (&activation != base_) return Flow::kRun;
+  if (!resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
+  return finish_return(activation.peek(1)) ? Flow::kFinished : Flow::kDropped;
+}
+
+Flow Recorder::return_const(vm::Activation& activation, const Instruction& in) {
+  if (&activation != base_) return Flow::kRun;
+  return finish_return(PyTuple_GET_ITEM(activation.code->object->co_consts, in.argument)) ? Flow::kFinished : Flow::kDropped;
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,300 @@
+// What the recorder knows of objects: constants, external ones with a path, fresh ones, tensors of the graph.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <fmt/format.h>
+
+namespace dynrun::trace {
+
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+namespace {
+
+constexpr int kMaxDepth = 32;
+constexpr Py_ssize_t kMaxItems = 20000;
+
+bool is_container(PyObject* object) {
+  return PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_Check(object) || PyAnySet_CheckExact(object);
+}
+
+/// Types whose objects recorded code may make and pass round; their contents are known where they came from.
+bool is_plain_temporary(PyObject* object) {
+  static const std::unordered_set<std::string> names = {
+      "list_iterator", "tuple_iterator", "range_iterator", "dict_keyiterator", "dict_valueiterator", "dict_itemiterator",
+      "set_iterator", "list_reverseiterator", "reversed", "zip", "enumerate", "map", "filter", "dict_keys", "dict_values",
+      "dict_items", "str_ascii_iterator", "str_iterator", "range", "slice", "method", "builtin_function_or_method", "generator",
+      "cell", "function", "odict_iterator", "odict_keys", "odict_values", "odict_items", "longrange_iterator", "method-wrapper",
+      "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
+      "itertools.accumulate", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
+      "dict_reverseitemiterator", "dict_reversevalueiterator"};
+  return names.count(Py_TYPE(object)->tp_name) != 0;
+}
+
+bool is_builtin_function(PyObject* object) {
+  return PyCFunction_Check(object) || Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type ||
+         Py_TYPE(object) == &PyClassMethodDescr_Type;
+}
+
+}  // namespace
+
+Recorder::Object* Recorder::find(PyObject* object) {
+  auto at = objects_.find(object);
+  return at == objects_.end() ? nullptr : &at->second;
+}
+
+SourceId Recorder::source_of(PyObject* object) {
+  Object* known = find(object);
+  return known && known->known == Known::kExternal ? known->source : kNoSource;
+}
+
+void Recorder::learn_fresh(PyObject* object) {
+  if (guards::is_constant_like(object)) return;
+  objects_.insert_or_assign(object, Object{Known::kFresh, kNoSource, Ref(), true});
+}
+
+bool Recorder::learn_external(PyObject* object, SourceId source) {
+  if (object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis || object == Py_NotImplemented) {
+    guards_.check_is(source, object);
+    return true;
+  }
+  if (guards::is_constant_like(object)) {
+    guards_.check_equals(source, object);
+    return true;
+  }
+  if (Object* known = find(object)) {
+    if (known->known == Known::kFresh) return true;  // recorded code put it there
+    if (known->source != source) guards_.check_same(source, known->source, true);
+    return true;
+  }
+  if (PyType_Check(object)) {
+    guards_.check_is_type(source, reinterpret_cast<PyTypeObject*>(object));
+  } else if (is_builtin_function(object)) {
+    PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+    if (self && !PyModule_Check(self) && !PyType_Check(self)) return false;  // bound to an object: read it by the object
+    guards_.check_is(source, object);
+  } else if (PyFunction_Check(object)) {
+    guards_.check_code(source, object);
+  } else if (guards::is_plain_tensor(object)) {
+    guards_.check_type(source, Py_TYPE(object));
+    guards_.check_tensor(source, guards::tensor_of(object));
+    outside_tensors_[guards::tensor_of(object).unsafeGetTensorImpl()] = source;
+  } else {
+    guards_.check_type(source, Py_TYPE(object));
+    // A tuple subclass (a named tuple, torch.Size) or another immutable object is known by its parts.
+  }
+  objects_.insert_or_assign(object, Object{Known::kExternal, source, Ref::borrow(object), false});
+  return true;
+}
+
+bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
+  if (known.contents_learnt || known.known == Known::kFresh) return true;
+  if (depth > kMaxDepth) return false;
+  SourceId source = known.source;
+  known.contents_learnt = true;
+  if (is_dirty(container) || written_keys_.count(container)) return false;
+  auto item = [&](PyObject* object, SourceKind kind, std::int32_t index, PyObject* key) {
+    return learn_external(object, guards_.read(kind, source, index, key)) && resolve_deep(object, depth + 1);
+  };
+  if (PyTuple_Check(container) || PyList_CheckExact(container)) {
+    Py_ssize_t count = Py_SIZE(container);
+    if (count > kMaxItems) return false;
+    guards_.check_length(source, count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+      PyObject* object = PyTuple_Check(container) ? PyTuple_GET_ITEM(container, i) : PyList_GET_ITEM(container, i);
+      if (!item(object, SourceKind::kSequenceItem, static_cast<std::int32_t>(i), nullptr)) return false;
+    }
+    return true;
+  }
+  if (PyDict_Check(container)) {
+    if (PyDict_GET_SIZE(container) > kMaxItems) return false;
+    guards_.check_keys(source, container);
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(container, &at, &key, &value)) {
+      if (!guards::is_constant_like(key)) return false;
+      if (!item(value, SourceKind::kDictItem, 0, key)) return false;
+    }
+    return true;
+  }
+  return !PyAnySet_Check(container);  // a set from outside has no order that guards could hold
+}
+
+bool Recorder::resolve(PyObject* object) {
+  if (guards::is_constant_like(object)) return true;
+  if (find(object)) return true;
+  if (guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue) return true;
+  for (std::size_t depth = 0; depth < entry_.size(); depth++) {
+    EntrySlots& slots = entry_[depth];
+    for (std::size_t i = 0; i < slots.locals.size(); i++) {
+      if (slots.locals[i] == object && !slots.written[i])
+        return learn_external(object, guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(i), nullptr));
+    }
+    for (std::size_t i = 0; i < slots.stack.size(); i++) {
+      if (slots.stack[i] == object)
+        return learn_external(object, guards_.read(SourceKind::kStack, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(i), nullptr));
+    }
+    if (slots.activation->frame->function == object)
+      return learn_external(object, guards_.read(SourceKind::kFrameFunction, static_cast<std::int32_t>(depth), 0, nullptr));
+  }
+  // A static type needs no guard: it cannot change and lives for ever.
+  if (PyType_Check(object) && !(reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return learn_external(object, guards_.constant(object));
+  // Built-in functions and the descriptors of C classes are part of what is loaded: the same object for ever.
+  if (is_builtin_function(object)) {
+    PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return learn_external(object, guards_.constant(object));
+  }
+  return false;
+}
+
+bool Recorder::resolve_deep(PyObject* object, int depth) {
+  if (!resolve(object)) return false;
+  if (guards::is_constant_like(object) || !is_container(object)) return true;
+  Object* known = find(object);
+  if (known == nullptr) return true;
+  if (known->known == Known::kFresh) {
+    // Fresh containers may hold external ones.
+    if (depth > kMaxDepth) return false;
+    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+      for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
+        PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
+        if (!resolve_deep(item, depth + 1)) return false;
+      }
+    } else if (PyDict_Check(object)) {
+      Py_ssize_t at = 0;
+      PyObject *key, *value;
+      while (PyDict_Next(object, &at, &key, &value)) {
+        if (!resolve_deep(value, depth + 1)) return false;
+      }
+    }
+    return true;
+  }
+  if (PyDict_Check(object) && !PyDict_CheckExact(object) && !PyODict_CheckExact(object)) return true;
+  return learn_contents(object, *known, depth);
+}
+
+bool Recorder::learn_result(PyObject* object, int depth) {
+  if (object == nullptr || depth > kMaxDepth) return object == nullptr;
+  if (guards::is_constant_like(object)) return true;
+  if (guards::is_tensor(object)) {
+    if (find(object)) return true;
+    return guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue;
+  }
+  if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+    if (Object* known = find(object); known && known->known == Known::kExternal) return true;
+    if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object) && PyObject_HasAttrString(object, "n_sequence_fields") == 0 && !find(object))
+      return false;
+    learn_fresh(object);
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
+      PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
+      if (!learn_result(item, depth + 1)) return false;
+    }
+    return true;
+  }
+  if (PyDict_CheckExact(object)) {
+    if (Object* known = find(object); known && known->known == Known::kExternal) return true;
+    learn_fresh(object);
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(object, &at, &key, &value)) {
+      if (!learn_result(key, depth + 1) || !learn_result(value, depth + 1)) return false;
+    }
+    return true;
+  }
+  if (resolve(object)) return true;
+  if (PyAnySet_CheckExact(object) || is_plain_temporary(object)) {
+    if (PyMethod_Check(object) && (!resolve(PyMethod_GET_FUNCTION(object)) || !resolve(PyMethod_GET_SELF(object)))) return false;
+    learn_fresh(object);
+    return true;
+  }
+  return false;
+}
+
+graph::ValueId Recorder::outside_tensor(const at::Tensor& tensor) {
+  auto at = outside_tensors_.find(tensor.unsafeGetTensorImpl());
+  if (at == outside_tensors_.end()) return graph::kNoValue;
+  std::string name = guards_.describe(at->second);
+  // What hangs on an object (a module's weight) is the same tensor call after call; an argument is not.
+  bool parameter = name.find('.') != std::string::npos;
+  graph::ValueId id = operators_.add_input(tensor, parameter ? graph::InputKind::kParameter : graph::InputKind::kActivation, name);
+  input_sources_.push_back(at->second);
+  inputs_.push_back(tensor);
+  return id;
+}
+
+SourceId Recorder::type_source(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  SourceId known = source_of(reinterpret_cast<PyObject*>(type));
+  if (known != kNoSource) return known;
+  SourceId source = source_of(object);
+  if (source == kNoSource) {
+    resolve(reinterpret_cast<PyObject*>(type));
+    return source_of(reinterpret_cast<PyObject*>(type));
+  }
+  return guards_.read(SourceKind::kTypeOf, source, 0, nullptr);
+}
+
+bool Recorder::read_local(vm::Activation& activation, int slot) {
+  for (std::size_t depth = 0; depth < entry_.size(); depth++) {
+    EntrySlots& slots = entry_[depth];
+    if (slots.activation != &activation) continue;
+    auto index = static_cast<std::size_t>(slot);
+    if (slots.written[index] || slots.read[index]) return true;
+    slots.read[index] = true;
+    SourceId source = guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), slot, nullptr);
+    if (slots.locals[index] == nullptr) {
+      guards_.check_null(source);
+      return true;
+    }
+    return learn_external(slots.locals[index], source);
+  }
+  return true;
+}
+
+bool Recorder::learn_function_defaults(PyObject* function) {
+  SourceId source = source_of(function);
+  if (source == kNoSource) return true;
+  auto part = [&](PyObject* value, SourceKind kind) {
+    SourceId path = guards_.read(kind, source, 0, nullptr);
+    if (value == nullptr) {
+      guards_.check_null(path);
+      return true;
+    }
+    return learn_external(value, path) && resolve_deep(value);
+  };
+  return part(PyFunction_GET_DEFAULTS(function), SourceKind::kFunctionDefaults) &&
+         part(PyFunction_GET_KW_DEFAULTS(function), SourceKind::kFunctionKeywordDefaults);
+}
+
+SourceId Recorder::globals_source(vm::Activation& activation) {
+  PyObject* function = activation.frame->function;
+  if (!resolve(function)) return kNoSource;
+  SourceId source = source_of(function);
+  if (source == kNoSource) {
+    // A function that recorded code made has the globals of the code that made it.
+    for (vm::Activation* outer = activation.caller; outer; outer = outer->caller) {
+      if (outer->frame->globals == activation.frame->globals && source_of(outer->frame->function) != kNoSource)
+        return globals_source(*outer);
+    }
+    return kNoSource;
+  }
+  return guards_.read(SourceKind::kFunctionGlobals, source, 0, nullptr);
+}
+
+bool Recorder::was_written(PyObject* container, PyObject* key) {
+  auto at = written_keys_.find(container);
+  if (at == written_keys_.end()) return false;
+  for (const Ref& written : at->second) {
+    if (written.get() == key) return true;
+    int equal = PyObject_RichCompareBool(written.get(), key, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    if (equal == 1) return true;
+  }
+  return false;
+}
+
+}  // namespace dynrun::trace

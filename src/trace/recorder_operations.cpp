@@ -1,0 +1,433 @@
+// Operators, containers, iteration and branches.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <opcode.h>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using bytecode::Opcode;
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+PyObject* Recorder::python_method(PyObject* object, const char* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !guards::is_tensor(object)) return nullptr;
+  Ref text = Ref::steal(PyUnicode_InternFromString(name));
+  PyObject* found = _PyType_Lookup(type, text.get());
+  guards_.note_type_lookup(type, text.get(), found);
+  if (found == nullptr || !PyFunction_Check(found)) return nullptr;
+  SourceId source = type_source(object);
+  if (source == kNoSource && guards::is_plain_tensor(object)) {
+    source = guards_.constant(reinterpret_cast<PyObject*>(type));
+    learn_external(reinterpret_cast<PyObject*>(type), source);
+  }
+  if (source == kNoSource) return nullptr;
+  return learn_external(found, guards_.read(SourceKind::kTypeAttribute, source, 0, text.get())) ? found : nullptr;
+}
+
+Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
+  if (guards::is_constant_like(object)) {
+    bool enum_like = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+    return enum_like ? Truth::kUnknown : Truth::kKnown;
+  }
+  if (guards::is_tensor(object)) return Truth::kTensor;
+  if (PyFunction_Check(object) || PyMethod_Check(object) || PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) {
+    return PyType_Check(object) && Py_TYPE(object) != &PyType_Type ? Truth::kUnknown : Truth::kKnown;
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  bool container = PyList_CheckExact(object) || PyTuple_CheckExact(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object) || PyAnySet_CheckExact(object);
+  if (container) {
+    SourceId source = source_of(object);
+    if (source == kNoSource) return Truth::kKnown;
+    if (is_dirty(object) || written_keys_.count(object)) return Truth::kUnknown;
+    Py_ssize_t length = PyObject_Size(object);
+    // Only whether it is empty matters; a change of a non-empty length would miss for nothing, so long ones are left alone.
+    guards_.check_length(source, length);
+    return Truth::kKnown;
+  }
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    return type->tp_as_number && type->tp_as_number->nb_bool ? Truth::kUnknown
+           : type->tp_as_sequence && type->tp_as_sequence->sq_length ? (is_fresh(object) ? Truth::kKnown : Truth::kUnknown)
+           : type->tp_as_mapping && type->tp_as_mapping->mp_length   ? Truth::kUnknown
+                                                                     : Truth::kKnown;
+  }
+  if (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object)) {
+    *method = python_method(object, "__bool__");
+    if (!*method) *method = python_method(object, "__len__");
+    if (*method) return Truth::kCall;
+    if (source_of(object) == kNoSource) return Truth::kKnown;
+    if (written_keys_.count(object)) return Truth::kUnknown;
+    guards_.check_length(source_of(object), PyObject_Size(object));
+    return Truth::kKnown;
+  }
+  *method = python_method(object, "__bool__");
+  if (!*method) *method = python_method(object, "__len__");
+  if (*method) return Truth::kCall;
+  bool c_truth = (type->tp_as_number && type->tp_as_number->nb_bool) || (type->tp_as_sequence && type->tp_as_sequence->sq_length) ||
+                 (type->tp_as_mapping && type->tp_as_mapping->mp_length);
+  return c_truth ? Truth::kUnknown : Truth::kKnown;
+}
+
+Flow Recorder::branch(vm::Activation& activation, const Instruction&) {
+  PyObject* object = activation.peek(1);
+  if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
+  PyObject* method = nullptr;
+  switch (truth_of(object, &method)) {
+    case Truth::kKnown: return Flow::kRun;
+    case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
+    case Truth::kUnknown: return cut(BreakId::k_opaque_operation, std::string("bool() of a ") + Py_TYPE(object)->tp_name);
+    case Truth::kCall: break;
+  }
+  // Run the method inline; its truth takes the operand's place, and the jump runs again.
+  Ref held = Ref::steal(activation.pop());
+  PyObject* self = Py_NewRef(held.get());
+  if (!vm::Machine::is_inlinable(method) || !learn_function_defaults(method)) {
+    Py_DECREF(self);
+    activation.push(held.release());
+    return cut(BreakId::k_opaque_operation, "bool()");
+  }
+  vm::Activation* pushed = vm::current_machine()->push_call(method, &self, 1, nullptr, vm::Continuation::kPushTruth);
+  return pushed ? Flow::kResume : Flow::kRaise;
+}
+
+Flow Recorder::branch_none(vm::Activation& activation, const Instruction&) {
+  // Whether it is None follows from its guarded type.
+  return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
+}
+
+Flow Recorder::unary_not(vm::Activation& activation, const Instruction& in) {
+  PyObject* object = activation.peek(1);
+  if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
+  PyObject* method = nullptr;
+  switch (truth_of(object, &method)) {
+    case Truth::kKnown: return Flow::kRun;
+    case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
+    case Truth::kCall: return push(activation, in, method, {object}, 1, nullptr, 1, vm::Continuation::kPushNotTruth);
+    case Truth::kUnknown: break;
+  }
+  return cut(BreakId::k_opaque_operation, std::string("not of a ") + Py_TYPE(object)->tp_name);
+}
+
+/// Whether the recorder can follow an operator on this operand: constants, containers of known things, plain tensors.
+bool Recorder::operand_ok(PyObject* operand, bool* tensor) {
+  if (guards::is_plain_tensor(operand)) {
+    *tensor = true;
+    return resolve(operand);
+  }
+  if (guards::is_tensor(operand)) return false;
+  if (guards::is_constant_like(operand)) return !(Py_TYPE(operand)->tp_flags & Py_TPFLAGS_HEAPTYPE) || PyLong_Check(operand) || PyUnicode_Check(operand);
+  bool container = PyList_CheckExact(operand) || PyTuple_CheckExact(operand) || PyDict_CheckExact(operand) || PyAnySet_CheckExact(operand) ||
+                   PySlice_Check(operand) || PyType_Check(operand);
+  return container && resolve_deep(operand);
+}
+
+Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
+  bool tensor = false;
+  if (operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
+  PyObject* method = resolve(activation.peek(1))
+                         ? python_method(activation.peek(1), in.opcode == Opcode::kUnaryNegative ? "__neg__" : "__invert__")
+                         : nullptr;
+  if (method) return push(activation, in, method, {activation.peek(1)}, 1, nullptr, 1, vm::Continuation::kPushResult);
+  return cut(BreakId::k_opaque_operation, std::string("an operator on a ") + Py_TYPE(activation.peek(1))->tp_name);
+}
+
+namespace {
+
+const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
+                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
+
+const char* compare_method(int op) {
+  static const char* const names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  return names[op];
+}
+
+}  // namespace
+
+Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
+  PyObject *left = activation.peek(2), *right = activation.peek(1);
+  bool in_place = in.argument >= NB_INPLACE_ADD;
+  bool tensor = false;
+  if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
+    if (in_place && (PyList_CheckExact(left) || PyDict_CheckExact(left) || PyAnySet_CheckExact(left))) {
+      if (source_of(left) != kNoSource) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
+      mutations_++;
+    }
+    return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  // A method of the left operand's class, when the right one's class cannot come first.
+  if (!in_place && !tensor && resolve(left) && resolve(right) && !PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left))) {
+    PyObject* method = python_method(left, kBinaryMethods[in.argument]);
+    if (method) return prepare(activation, in, 2, Then::kLearnTop);  // through C: NotImplemented and reflection are CPython's
+  }
+  return cut(BreakId::k_opaque_operation,
+             std::string("an operator on ") + Py_TYPE(left)->tp_name + " and " + Py_TYPE(right)->tp_name);
+}
+
+Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
+  PyObject *left = activation.peek(2), *right = activation.peek(1);
+  bool tensor = false;
+  if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) return prepare(activation, in, 2, Then::kLearnTop);
+  int op = in.argument >> 4;
+  if (!tensor && resolve(left) && resolve(right)) {
+    if (python_method(left, compare_method(op))) return prepare(activation, in, 2, Then::kLearnTop);
+    bool identity = (op == Py_EQ || op == Py_NE) && Py_TYPE(left)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+                    Py_TYPE(right)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    if (identity) return is_op(activation, in);
+    if ((op == Py_EQ || op == Py_NE) && (guards::is_constant_like(left) || guards::is_constant_like(right) || PyFunction_Check(left)) &&
+        Py_TYPE(left) != Py_TYPE(right))
+      return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  return cut(BreakId::k_opaque_operation, std::string("comparing ") + Py_TYPE(left)->tp_name + " and " + Py_TYPE(right)->tp_name);
+}
+
+Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
+  PyObject *left = activation.peek(2), *right = activation.peek(1);
+  if (!resolve(left) || !resolve(right)) return cut(BreakId::k_unknown_object, "is");
+  SourceId a = source_of(left), b = source_of(right);
+  if (a != kNoSource && b != kNoSource && a != b) guards_.check_same(a, b, left == right);
+  // Numbers and strings from outside are guarded by value only: their identity may differ next time.
+  auto loose = [](PyObject* object) {
+    return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
+  };
+  if (loose(left) && loose(right)) return cut(BreakId::k_opaque_operation, "identity of numbers or strings");
+  return Flow::kRun;
+}
+
+Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
+  PyObject *container = activation.peek(1), *item = activation.peek(2);
+  if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container)) && guards::is_constant_like(item)) {
+    SourceId source = source_of(container);
+    if (source == kNoSource || was_written(container, item)) return Flow::kRun;
+    PyObject* value = PyDict_GetItemWithError(container, item);
+    if (value == nullptr) {
+      guards_.check_absent(source, item);
+      return Flow::kRun;
+    }
+    // Present: its value is looked at only if it is read.
+    SourceId path = guards_.read(SourceKind::kDictItem, source, 0, item);
+    if (guards::is_constant_like(value)) guards_.check_type(path, Py_TYPE(value));
+    else if (!learn_external(value, path)) return cut(BreakId::k_opaque_operation, "in");
+    return Flow::kRun;
+  }
+  bool tensor = false;
+  if (operand_ok(item, &tensor) && !tensor && operand_ok(container, &tensor) && !tensor) return prepare(activation, in, 2, Then::kNothing);
+  if (Py_TYPE(container) && is_fresh(container) && guards::is_constant_like(item) && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return prepare(activation, in, 2, Then::kNothing);
+  if (PyObject* method = python_method(container, "__contains__"))
+    return push(activation, in, method, {container, item}, 2, nullptr, 2, in.argument ? vm::Continuation::kPushNotTruth : vm::Continuation::kPushTruth);
+  return cut(BreakId::k_opaque_operation, std::string("in a ") + Py_TYPE(container)->tp_name);
+}
+
+/// An index into a tensor that the dispatcher sees as a whole: lists of numbers go behind its back.
+bool Recorder::index_ok(PyObject* index) {
+  if (PyTuple_CheckExact(index)) {
+    if (!resolve(index)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++) {
+      if (PyTuple_Check(PyTuple_GET_ITEM(index, i)) || !index_ok(PyTuple_GET_ITEM(index, i))) return false;
+    }
+    return resolve_deep(index);
+  }
+  if (PySlice_Check(index)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(index);
+    return resolve(index) && guards::is_constant_like(slice->start) && guards::is_constant_like(slice->stop) && guards::is_constant_like(slice->step) &&
+           is_fresh(index);
+  }
+  if (guards::is_plain_tensor(index)) return resolve(index);
+  return guards::is_constant_like(index);
+}
+
+Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
+  PyObject *container = activation.peek(2), *key = activation.peek(1);
+  auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
+  if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
+  if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
+  bool constant_key = guards::is_constant_like(key);
+  SourceId source = source_of(container);
+  if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
+    if (!constant_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
+    if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
+    PyObject* value = constant_key ? PyDict_GetItemWithError(container, key) : nullptr;
+    if (value == nullptr) return cut(BreakId::k_raise, label());
+    return learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key)) ? Flow::kRun : cut(BreakId::k_unknown_object, label());
+  }
+  if (PyList_CheckExact(container) || PyTuple_Check(container)) {
+    if (source == kNoSource) return constant_key || PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
+    if (is_dirty(container)) return cut(BreakId::k_read_after_write, label());
+    if (PyLong_CheckExact(key) && PyTuple_Check(container) && Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE && python_method(container, "__getitem__"))
+      return cut(BreakId::k_opaque_operation, label());
+    if (PyLong_CheckExact(key)) {
+      Py_ssize_t index = PyLong_AsSsize_t(key), length = Py_SIZE(container);
+      if (index < 0) {
+        guards_.check_length(source, length);
+        index += length;
+      }
+      if (index < 0 || index >= length) return cut(BreakId::k_raise, label());
+      PyObject* value = PyList_Check(container) ? PyList_GET_ITEM(container, index) : PyTuple_GET_ITEM(container, index);
+      return learn_external(value, guards_.read(SourceKind::kSequenceItem, source, static_cast<std::int32_t>(index), nullptr))
+                 ? Flow::kRun
+                 : cut(BreakId::k_unknown_object, label());
+    }
+    return resolve_deep(container) && PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
+  }
+  bool tensor = false;
+  if (constant_key && (guards::is_constant_like(container) || Py_TYPE(container) == &PyRange_Type) && operand_ok(key, &tensor))
+    return prepare(activation, in, 2, Then::kLearnTop);
+  if (guards::is_constant_like(container) && PySlice_Check(key)) return prepare(activation, in, 2, Then::kLearnTop);
+  if (PyObject* method = python_method(container, "__getitem__"))
+    return push(activation, in, method, {container, key}, 2, nullptr, 2, vm::Continuation::kPushResult);
+  return cut(BreakId::k_opaque_operation, label());
+}
+
+Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
+  PyObject* container = activation.peek(3);
+  if (!resolve(container) || !guards::is_constant_like(activation.peek(1)) || !guards::is_constant_like(activation.peek(2)))
+    return cut(BreakId::k_opaque_operation, "a slice");
+  bool tensor = false;
+  if (!operand_ok(container, &tensor) && !PyTuple_CheckExact(container)) return cut(BreakId::k_opaque_operation, "a slice");
+  return prepare(activation, in, 3, Then::kLearnTop);
+}
+
+Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in) {
+  PyObject *key = activation.peek(1), *container = activation.peek(2), *value = activation.peek(3);
+  if (!resolve(container) || !resolve(key) || !resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(container)->tp_name);
+  if (guards::is_plain_tensor(container)) {
+    bool plain_value = guards::is_plain_tensor(value) || guards::is_constant_like(value);
+    return plain_value && index_ok(key) ? prepare(activation, in, 3, Then::kNothing) : cut(BreakId::k_opaque_operation, "a store into a tensor");
+  }
+  bool constant_key = guards::is_constant_like(key);
+  if (PyDict_CheckExact(container) || PyList_CheckExact(container) || PyODict_CheckExact(container)) {
+    if (source_of(container) == kNoSource) {
+      if (!constant_key && !(PySlice_Check(key) && PyList_CheckExact(container)) && !(is_fresh(key) && resolve_deep(key)))
+        return cut(BreakId::k_opaque_operation, "a store into a container");
+      mutations_++;
+      return prepare(activation, in, 3, Then::kNothing);
+    }
+    if (!constant_key || PyODict_CheckExact(container) || is_dirty(container)) return cut(BreakId::k_opaque_operation, "a store into a container");
+    if (PyList_CheckExact(container)) {
+      Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : -1;
+      if (index < 0 || index >= PyList_GET_SIZE(container)) return cut(BreakId::k_opaque_operation, "a store into a list");
+      guards_.check_length(source_of(container), PyList_GET_SIZE(container));
+      dirty_.insert(container);
+    } else {
+      written_keys_[container].push_back(Ref::borrow(key));
+    }
+    mutations_++;
+    effects_.push_back({EffectKind::kSetItem, Ref::borrow(container), Ref::borrow(key), Ref::borrow(value)});
+    return Flow::kRun;
+  }
+  if (PyObject* method = python_method(container, "__setitem__"))
+    return push(activation, in, method, {container, key, value}, 3, nullptr, 3, vm::Continuation::kDrop);
+  return cut(BreakId::k_opaque_operation, std::string("a store into a ") + Py_TYPE(container)->tp_name);
+}
+
+Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
+  int operands = in.argument;
+  if (in.opcode == Opcode::kBuildMap) operands *= 2;
+  if (in.opcode == Opcode::kBuildConstKeyMap) operands += 1;
+  for (int i = 1; i <= operands; i++) {
+    PyObject* item = activation.peek(i);
+    if (!resolve(item)) return cut(BreakId::k_unknown_object, Py_TYPE(item)->tp_name);
+    bool hashed = in.opcode == Opcode::kBuildSet || (in.opcode == Opcode::kBuildMap && i % 2 == 0);
+    if (hashed && !guards::is_constant_like(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item))
+      return cut(BreakId::k_opaque_operation, "a key whose class defines __hash__");
+  }
+  return prepare(activation, in, operands, Then::kLearnTop);
+}
+
+Flow Recorder::build_string(vm::Activation& activation, const Instruction& in) {
+  int operands = in.opcode == Opcode::kBuildString ? in.argument : (in.argument & 4 ? 2 : 1);
+  for (int i = 1; i <= operands; i++) {
+    PyObject* item = activation.peek(i);
+    bool enum_like = Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+    if (!guards::is_constant_like(item) || enum_like) return cut(BreakId::k_opaque_operation, std::string("formatting a ") + Py_TYPE(item)->tp_name);
+  }
+  return prepare(activation, in, operands, Then::kLearnTop);
+}
+
+Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {
+  PyObject* source = activation.peek(1);
+  PyObject* target = activation.peek(in.argument + 1);
+  if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
+  mutations_++;
+  if (!resolve_deep(source)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
+  return prepare(activation, in, 1, Then::kNothing);
+}
+
+Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
+  int operands = in.opcode == Opcode::kMapAdd ? 2 : 1;
+  PyObject* target = activation.peek(in.argument + operands);
+  for (int i = 1; i <= operands; i++) {
+    if (!resolve(activation.peek(i))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(i))->tp_name);
+  }
+  if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
+  mutations_++;
+  return Flow::kRun;
+}
+
+Flow Recorder::unpack(vm::Activation& activation, const Instruction& in) {
+  PyObject* sequence = activation.peek(1);
+  if (!resolve(sequence)) return cut(BreakId::k_unknown_object, Py_TYPE(sequence)->tp_name);
+  bool known = PyTuple_Check(sequence) || PyList_CheckExact(sequence) || PyDict_CheckExact(sequence) || guards::is_constant_like(sequence);
+  if (known) {
+    if (!resolve_deep(sequence)) return cut(BreakId::k_unknown_object, "unpacking");
+  } else if (!guards::is_plain_tensor(sequence) && !is_fresh(sequence)) {
+    return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(sequence)->tp_name);
+  }
+  Flow flow = prepare(activation, in, 1, Then::kLearnUnpacked);
+  pending_.count = in.opcode == Opcode::kUnpackEx ? (in.argument & 0xff) + 1 + (in.argument >> 8) : in.argument;
+  return flow;
+}
+
+Flow Recorder::get_iter(vm::Activation& activation, const Instruction& in) {
+  PyObject* object = activation.peek(1);
+  if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
+  bool heap = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
+    if (!resolve_deep(object)) return cut(BreakId::k_unknown_object, "iterating");
+    return prepare(activation, in, 1, Then::kLearnTop);
+  }
+  if (guards::is_constant_like(object) && !heap) return prepare(activation, in, 1, Then::kLearnTop);
+  if (guards::is_plain_tensor(object)) return prepare(activation, in, 1, Then::kLearnTop);
+  if (!heap && (is_fresh(object) || Py_TYPE(object) == &PyRange_Type)) {
+    if (!is_fresh(object)) return cut(BreakId::k_opaque_operation, std::string("iterating over an outside ") + Py_TYPE(object)->tp_name);
+    return prepare(activation, in, 1, Then::kLearnTop);
+  }
+  if (PyObject* method = python_method(object, "__iter__"))
+    return push(activation, in, method, {object}, 1, nullptr, 1, vm::Continuation::kPushResult);
+  return cut(BreakId::k_opaque_operation, std::string("iterating over a ") + Py_TYPE(object)->tp_name);
+}
+
+Flow Recorder::for_iter(vm::Activation& activation, const Instruction& in) {
+  PyObject* iterator = activation.peek(1);
+  if (!resolve(iterator)) return cut(BreakId::k_unknown_object, Py_TYPE(iterator)->tp_name);
+  if (!is_fresh(iterator)) return cut(BreakId::k_opaque_operation, "an iterator from outside");
+  bool heap = Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  if (heap) return cut(BreakId::k_opaque_operation, std::string("an iterator of class ") + Py_TYPE(iterator)->tp_name);
+  // The iterator moves on: that cannot be undone afterwards.
+  Flow flow = prepare(activation, in, 0, Then::kForIter);
+  mutations_++;
+  return flow;
+}
+
+Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
+  constexpr int kListToTuple = 6, kUnaryPositive = 5, kStopIteration = 3;
+  if (in.opcode == Opcode::kCallIntrinsic1 && (in.argument == kListToTuple || in.argument == kUnaryPositive)) {
+    bool tensor = false;
+    if (operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
+  }
+  if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration) return cut(BreakId::k_raise, "in a generator");
+  return cut(BreakId::k_opaque_operation, "an intrinsic");
+}
+
+Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
+  if (&activation == base_) return cut(BreakId::k_generator);
+  return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
+}
+
+}  // namespace dynrun::trace

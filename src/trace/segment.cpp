@@ -1,0 +1,265 @@
+#include "trace/segment.h"
+
+#include "guards/torch_python.h"
+#include "runtime/dispatch.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/PythonDispatcherTLS.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+
+#include <fmt/format.h>
+
+namespace dynrun::trace {
+
+using python::Ref;
+
+TorchState TorchState::now() {
+  TorchState state;
+  state.grad = c10::GradMode::is_enabled();
+  state.inference = c10::InferenceMode::is_enabled();
+  state.autocast = at::autocast::is_autocast_enabled(at::kCPU);
+  state.autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  if (state.autocast) state.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  auto& context = at::globalContext();
+  state.deterministic = context.deterministicAlgorithms();
+  state.default_dtype = c10::get_default_dtype_as_scalartype();
+  state.precision = static_cast<int>(context.float32MatmulPrecision());
+  state.function_modes = at::impl::torch_function_mode_enabled() || at::impl::torch_function_all_disabled();
+  state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
+  state.anomaly = torch::autograd::AnomalyMode::is_enabled();
+  return state;
+}
+
+guards::Miss TorchState::difference(const TorchState& other) const {
+  auto text = [](bool on) { return std::string(on ? "on" : "off"); };
+  if (grad != other.grad) return {"grad mode", text(grad), text(other.grad), -1};
+  if (inference != other.inference) return {"inference mode", text(inference), text(other.inference), -1};
+  if (autocast != other.autocast || autocast_dtype != other.autocast_dtype) return {"autocast", text(autocast), text(other.autocast), -1};
+  if (default_dtype != other.default_dtype) return {"default dtype", c10::toString(default_dtype), c10::toString(other.default_dtype), -1};
+  if (deterministic != other.deterministic) return {"deterministic algorithms", text(deterministic), text(other.deterministic), -1};
+  return {"torch state", "", "", -1};
+}
+
+EntryPoint entry_point(vm::Activation* base, vm::Activation* top) {
+  EntryPoint point;
+  for (vm::Activation* activation = top; activation; activation = activation->caller) {
+    point.frames.insert(point.frames.begin(), {activation->code, activation->pc});
+    if (activation == base) break;
+  }
+  return point;
+}
+
+std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top) {
+  std::vector<guards::EntryFrame> frames;
+  for (vm::Activation* activation = top; activation; activation = activation->caller) {
+    frames.insert(frames.begin(), {activation->frame, activation->stack_base()});
+    if (activation == base) break;
+  }
+  return frames;
+}
+
+bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& frames, std::vector<PyObject*>& registers) {
+  return segment.guards.run(frames, registers);
+}
+
+std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(segment.input_sources.size());
+  for (guards::SourceId source : segment.input_sources) inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
+  if (segment.writes_outside && alias_pattern(inputs) != segment.alias_pattern) return std::nullopt;
+  return inputs;
+}
+
+std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs) {
+  std::vector<std::int32_t> pattern;
+  std::unordered_map<const void*, std::int32_t> seen;
+  for (const at::Tensor& tensor : inputs) {
+    const void* storage = tensor.has_storage() ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl()) : nullptr;
+    auto [at, fresh] = seen.try_emplace(storage, static_cast<std::int32_t>(pattern.size()));
+    pattern.push_back(at->second);
+    // Where two inputs share memory, how they lie in it matters too.
+    pattern.push_back(fresh ? 0 : static_cast<std::int32_t>(tensor.storage_offset()));
+  }
+  return pattern;
+}
+
+bool return_from_top(vm::Machine& machine, PyObject* value) {
+  vm::Activation* top = machine.top;
+  vm::Continuation continuation = top->continuation;
+  if (continuation == vm::Continuation::kReturnBase) {
+    machine.result = value;
+    return true;
+  }
+  PyObject* held = top->held;
+  top->held = nullptr;
+  machine.drop_top();
+  vm::Activation* caller = machine.top;
+  switch (continuation) {
+    case vm::Continuation::kPushResult: caller->push(value); break;
+    case vm::Continuation::kDropPushHeld: Py_DECREF(value), caller->push(held); break;
+    case vm::Continuation::kDrop: Py_DECREF(value); break;
+    case vm::Continuation::kPushTruth:
+    case vm::Continuation::kPushNotTruth: {
+      int truth = PyObject_IsTrue(value);
+      Py_DECREF(value);
+      PyErr_Clear();
+      caller->push(PyBool_FromLong(continuation == vm::Continuation::kPushTruth ? truth : !truth));
+      break;
+    }
+    case vm::Continuation::kReturnBase: break;
+  }
+  return false;
+}
+
+namespace {
+
+/// The default CPU generator's state, put back unless the draw is kept.
+class RandomState {
+ public:
+  explicit RandomState(bool needed) {
+    if (!needed) return;
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    saved_ = generator.get_state();
+  }
+  void restore() {
+    if (!saved_.defined()) return;
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(saved_);
+  }
+
+ private:
+  at::Tensor saved_;
+};
+
+bool apply(const Effect& effect, Kitchen& kitchen) {
+  PyObject* target = effect.target >= 0 ? kitchen.make(effect.target) : nullptr;
+  PyObject* key = effect.key >= 0 ? kitchen.make(effect.key) : nullptr;
+  PyObject* value = effect.value >= 0 ? kitchen.make(effect.value) : nullptr;
+  if (PyErr_Occurred()) return false;
+  switch (effect.kind) {
+    case EffectKind::kSetAttribute: return PyObject_GenericSetAttr(target, key, value) == 0;
+    case EffectKind::kSetItem: return PyObject_SetItem(target, key, value) == 0;
+    case EffectKind::kAppend: return PyList_Append(target, value) == 0;
+    case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
+    case EffectKind::kGradMode: c10::GradMode::set_enabled(value == Py_True); return true;
+  }
+  return false;
+}
+
+/// Fills a frame's slots; the values that it held go after everything is in place.
+bool fill_frame(vm::Activation& activation, const FrameRecipe& recipe, Kitchen& kitchen, std::vector<Ref>& dropped) {
+  for (std::size_t i = 0; i < recipe.locals.size(); i++) {
+    RecipeId id = recipe.locals[i];
+    if (id == kKeepRecipe) continue;
+    PyObject* value = id == kNullRecipe ? nullptr : kitchen.make(id);
+    dropped.push_back(Ref::steal(std::exchange(activation.locals()[i], Py_XNewRef(value))));
+  }
+  while (activation.stack_depth() > 0) dropped.push_back(Ref::steal(activation.pop()));
+  for (RecipeId id : recipe.stack) activation.push(id == kNullRecipe ? nullptr : Py_NewRef(kitchen.make(id)));
+  activation.pc = recipe.pc;
+  return true;
+}
+
+/// Makes every value that the exit needs, so that nothing can fail half-way.
+bool prepare(const Segment& segment, Kitchen& kitchen) {
+  auto make = [&](RecipeId id) { return id < 0 || kitchen.make(id) != nullptr; };
+  if (segment.returns && !make(segment.result)) return false;
+  for (const Effect& effect : segment.effects) {
+    if (!make(effect.target) || !make(effect.key) || !make(effect.value)) return false;
+  }
+  for (const FrameRecipe& frame : segment.exit_frames) {
+    if (!make(frame.function) || !make(frame.held)) return false;
+    for (RecipeId id : frame.locals) {
+      if (!make(id)) return false;
+    }
+    for (RecipeId id : frame.stack) {
+      if (!make(id)) return false;
+    }
+  }
+  return true;
+}
+
+bool enter_exit_frames(const Segment& segment, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen) {
+  std::vector<vm::Activation*> chain;
+  for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
+    chain.insert(chain.begin(), activation);
+    if (activation == base) break;
+  }
+  for (std::size_t i = chain.size(); i > static_cast<std::size_t>(segment.kept_frames); i--) machine.drop_top();
+  std::vector<Ref> dropped;
+  for (std::size_t i = 0; i < segment.exit_frames.size(); i++) {
+    const FrameRecipe& recipe = segment.exit_frames[i];
+    vm::Activation* activation = nullptr;
+    if (i < static_cast<std::size_t>(segment.kept_frames)) {
+      activation = chain[i];
+    } else {
+      PyObject* held = recipe.held == kNullRecipe ? nullptr : Py_NewRef(kitchen.make(recipe.held));
+      activation = machine.push_frame(kitchen.make(recipe.function), recipe.continuation, held);
+      if (activation == nullptr) return false;
+    }
+    fill_frame(*activation, recipe, kitchen, dropped);
+  }
+  return true;
+}
+
+}  // namespace
+
+ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
+                    std::vector<at::Tensor> inputs, bool verify, bool* returned) {
+  *returned = false;
+  // Sources are read before the operators run and used after: other threads may run meanwhile.
+  std::vector<Ref> held;
+  held.reserve(segment.recipes.nodes.size());
+  for (const RecipeNode& node : segment.recipes.nodes) {
+    if (node.kind == RecipeKind::kSource) held.push_back(Ref::borrow(registers[static_cast<std::size_t>(node.index)]));
+  }
+  std::vector<at::Tensor> outputs;
+  if (!segment.graph->nodes.empty()) {
+    RandomState random(segment.random);
+    c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    PyThreadState* thread = PyEval_SaveThread();
+    bool failed = false;
+    try {
+      outputs = segment.executable->run(inputs);
+    } catch (...) {
+      random.restore();
+      failed = true;
+    }
+    PyEval_RestoreThread(thread);
+    if (failed) return ReplayResult::kFailed;
+  } else {
+    for (graph::ValueId output : segment.graph->outputs) {
+      for (std::size_t i = 0; i < segment.graph->inputs.size(); i++) {
+        if (segment.graph->inputs[i].value == output) outputs.push_back(inputs[i]);
+      }
+    }
+  }
+  (void)verify;
+  inputs.clear();
+  Kitchen kitchen(segment.recipes, registers, outputs);
+  if (!prepare(segment, kitchen)) return ReplayResult::kRaised;
+  for (const Effect& effect : segment.effects) {
+    if (!apply(effect, kitchen)) return ReplayResult::kRaised;
+  }
+  outputs.clear();
+  if (segment.returns) {
+    PyObject* value = Py_NewRef(kitchen.make(segment.result));
+    while (machine.top != base) machine.drop_top();
+    *returned = true;
+    return_from_top(machine, value);
+    return ReplayResult::kDone;
+  }
+  return enter_exit_frames(segment, machine, base, kitchen) ? ReplayResult::kDone : ReplayResult::kRaised;
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,129 @@
+#pragma once
+// A segment: guards, a graph, effects and an exit; and how it is replayed.
+//
+// A replay is a transaction. Nothing of it can be seen before it commits: the executable writes outside tensors only once
+// every operator that may raise has run, and Python's effects come last. A replay that fails before that leaves no trace, and
+// the VM runs the same code instead, so that an exception is raised by the very line that raises it under CPython.
+
+#include "guards/program.h"
+#include "graph/graph.h"
+#include "runtime/executable.h"
+#include "trace/recipe.h"
+#include "vm/machine.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dynrun::trace {
+
+/// torch's thread-local and global state that a segment was recorded under: guarded at entry.
+struct TorchState {
+  bool grad = false, inference = false, autocast = false, autocast_cuda = false;
+  bool deterministic = false, tf32 = false, function_modes = false, dispatch_modes = false, anomaly = false;
+  bool flush_denormal = false;
+  c10::ScalarType default_dtype = c10::ScalarType::Float;
+  c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;
+  int precision = 0;
+
+  static TorchState now();
+  bool operator==(const TorchState&) const = default;
+  /// Which field differs, for a guard miss: name, was, now.
+  guards::Miss difference(const TorchState& current) const;
+};
+
+enum class EffectKind : std::uint8_t {
+  kSetAttribute,   // object.name = value, as object.__setattr__ does
+  kSetItem,        // list or dict item
+  kAppend,         // list.append
+  kSetCell,
+  kGradMode,       // value: True or False
+};
+
+struct Effect {
+  EffectKind kind;
+  RecipeId target = kNullRecipe, key = kNullRecipe, value = kNullRecipe;
+};
+
+/// One frame at the exit.
+struct FrameRecipe {
+  RecipeId function = kKeepRecipe;   // kKeepRecipe: a frame of the entry, still there
+  std::vector<RecipeId> locals;      // by localsplus slot
+  std::vector<RecipeId> stack;
+  std::int32_t pc = 0;
+  vm::Continuation continuation = vm::Continuation::kPushResult;
+  RecipeId held = kNullRecipe;
+};
+
+/// Where a segment may be entered: the code and instruction of every frame from the recording's base to the top.
+struct EntryPoint {
+  std::vector<std::pair<const bytecode::Code*, std::int32_t>> frames;
+  bool operator==(const EntryPoint&) const = default;
+};
+EntryPoint entry_point(vm::Activation* base, vm::Activation* top);
+std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top);
+
+struct Segment {
+  EntryPoint entry;
+  TorchState state;
+  guards::Program guards;
+  std::vector<graph::SourceLine> lines;
+
+  std::shared_ptr<graph::Graph> graph;
+  std::vector<guards::SourceId> input_sources;
+  std::unique_ptr<runtime::Executable> executable;
+  bool lowered = false;
+  bool random = false;          // draws from the default generator
+  bool writes_outside = false;  // writes tensors in place that outlive it
+  std::vector<std::int32_t> alias_pattern;  // for each input the first input with the same storage; checked when it writes
+
+  RecipeBook recipes;
+  std::vector<Effect> effects;
+  bool returns = false;
+  RecipeId result = kNullRecipe;          // when it returns
+  int kept_frames = 0;                    // entry frames that are still there at the exit
+  std::vector<FrameRecipe> exit_frames;   // the kept ones, then new ones
+
+  // Folded parameters: what lowering read of them.
+  struct Folded {
+    int input;
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    const void* data;
+    std::uint32_t version;
+    std::uint64_t alias_epoch;
+  };
+  std::vector<Folded> folded;
+  int refolds = 0;
+
+  std::uint64_t operators = 0, frames = 0;  // what one replay stands for
+  std::uint64_t replays = 0;
+};
+
+enum class ReplayResult : std::uint8_t {
+  kMissed,    // a guard failed: nothing has happened
+  kFailed,    // an operator raised: nothing has happened; run the code in the VM
+  kDone,      // committed; the machine's chain is at the exit (or `machine.result` is set when the base returned)
+  kRaised,    // a Python error is set (an effect raised)
+};
+
+/// Checks the guards alone. On success `registers` holds what the sources read.
+bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& frames, std::vector<PyObject*>& registers);
+/// The tensors of the graph's inputs; empty optional when the aliasing pattern does not hold.
+std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers);
+
+/// For each input the first one with the same storage, and where a later one lies in it.
+std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
+
+/// Runs the segment whose guards have just held, and puts the machine at its exit. `base` is the recording's base activation.
+/// `returned` is set when the base activation has returned: its frame is then dropped and its result is with the caller or
+/// in machine.result.
+ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
+                    std::vector<at::Tensor> inputs, bool verify, bool* returned);
+
+/// Gives `value` (stolen) to the caller of the top activation, which is dropped. True when that was the machine's base.
+bool return_from_top(vm::Machine& machine, PyObject* value);
+
+}  // namespace dynrun::trace
