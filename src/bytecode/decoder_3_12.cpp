@@ -119,12 +119,39 @@ Py_ssize_t extra_index() {
   return index;
 }
 
+// What PyCodeObject::co_extra points to. Read and made here rather than through PyUnstable_Code_SetExtra: that makes room
+// for every user's index, and each user's free function is then called for code that the user never touched.
+struct Extras {
+  Py_ssize_t size;
+  void* values[1];
+};
+
+Code* find_extra(PyCodeObject* object) {
+  auto* extras = static_cast<Extras*>(object->co_extra);
+  Py_ssize_t index = extra_index();
+  return extras && index < extras->size ? static_cast<Code*>(extras->values[index]) : nullptr;
+}
+
+bool store_extra(PyCodeObject* object, Code* code) {
+  auto* extras = static_cast<Extras*>(object->co_extra);
+  Py_ssize_t index = extra_index();
+  Py_ssize_t before = extras ? extras->size : 0;
+  if (index < 0) return false;
+  if (index >= before) {
+    extras = static_cast<Extras*>(PyMem_Realloc(extras, sizeof(Extras) + index * sizeof(void*)));
+    if (!extras) return false;
+    for (Py_ssize_t i = before; i <= index; ++i) extras->values[i] = nullptr;
+    extras->size = index + 1;
+    object->co_extra = extras;
+  }
+  extras->values[index] = code;
+  return true;
+}
+
 }  // namespace
 
 const Code* decode(PyCodeObject* object) {
-  PyObject* key = reinterpret_cast<PyObject*>(object);
-  void* found = nullptr;
-  if (PyUnstable_Code_GetExtra(key, extra_index(), &found) == 0 && found) return static_cast<const Code*>(found);
+  if (const Code* found = find_extra(object)) return found;
   auto code = std::make_unique<Code>();
   code->object = object;
   code->locals_count = object->co_nlocalsplus;
@@ -137,7 +164,7 @@ const Code* decode(PyCodeObject* object) {
     decode_instructions(code.get(), reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(bytes)), units);
     decode_handlers(code.get(), units);
     Py_DECREF(bytes);
-    stored = PyUnstable_Code_SetExtra(key, extra_index(), code.get()) == 0;
+    stored = store_extra(object, code.get());
   }
   PyErr_SetRaisedException(raised);
   if (stored) return code.release();

@@ -18,13 +18,24 @@ std::set<std::pair<const bytecode::Code*, int>>& stressed() {
   return boundaries;
 }
 
+bool installed = false;
+
 PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
   if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
   ++the_counters.frames_cpython;
-  return dynrun_evaluate(thread, frame, throwing, 0);
+  return evaluate_in_cpython(thread, frame, throwing, false);
 }
 
 }  // namespace
+
+PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began) {
+  if (!dynrun_is_monitored(thread, frame->code)) return dynrun_evaluate(thread, frame, throwing, began);
+  // A hook changes which events a tracer sees (no call is inlined): there is none while this frame runs.
+  dynrun_set_hook(nullptr);
+  PyObject* result = dynrun_evaluate(thread, frame, throwing, began);
+  if (installed) dynrun_set_hook(&hook);
+  return result;
+}
 
 bool is_wanted(PyThreadState* thread, python::Frame* frame) {
   if (policy == FramePolicy::kOff) return false;
@@ -47,10 +58,14 @@ bool stress_wants(const bytecode::Code& code, int pc) { return stressed().emplac
 
 const char* install_frame_hook() {
   if (const char* wrong = dynrun_check_internals()) return wrong;
+  installed = true;
   dynrun_set_hook(&hook);
   return nullptr;
 }
 
-void remove_frame_hook() { dynrun_set_hook(nullptr); }
+void remove_frame_hook() {
+  installed = false;
+  dynrun_set_hook(nullptr);
+}
 
 }  // namespace dynrun::vm

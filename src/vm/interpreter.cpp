@@ -197,7 +197,7 @@ bool Interpreter::unwind(bool add_traceback) {
       }
       here.push(PyErr_GetRaisedException());
       here.pc = handler->target;
-      return true;
+      return !tracing_switched() || hand_over();
     }
     while (here.stack_pointer > here.stack_base()) Py_XDECREF(here.pop());
     if (observer) observer->leaving(*this, here, nullptr);
@@ -230,7 +230,7 @@ bool Interpreter::hand_over() {
   PyObject* held;
   unlink_top(&continuation, &held);
   ++counters().handed_over;
-  PyObject* value = dynrun_evaluate(thread, frame, 0, 1);
+  PyObject* value = evaluate_in_cpython(thread, frame, false, true);
   if (is_base) {
     result = value;
     return false;

@@ -72,6 +72,8 @@ inline std::uint16_t* code_units(PyCodeObject* code) { return reinterpret_cast<s
 
 /// Whether the hook gives this new or resumed frame to the VM.
 bool is_wanted(PyThreadState* thread, python::Frame* frame);
+/// Runs `frame`, which is consumed, in CPython's evaluator; `began`: the VM has counted it as a call.
+PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began);
 Engine* engine();
 
 /// Hand-over stress: whether this boundary is to be handed over now (once for each).
