@@ -37,7 +37,7 @@ add_library(dynrun::torch_python ALIAS dynrun_torch_python)
 
 find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19)
 llvm_map_components_to_libnames(DYNRUN_LLVM_LIBRARIES
-  core orcjit passes x86 nvptx native target targetparser analysis support)
+  core orcjit passes X86 NVPTX native target targetparser analysis support)
 add_library(dynrun_llvm INTERFACE)
 target_include_directories(dynrun_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(dynrun_llvm INTERFACE ${DYNRUN_LLVM_LIBRARIES})

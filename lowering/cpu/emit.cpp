@@ -1,0 +1,571 @@
+// One kernel becomes one function:
+//
+//   for unit in [begin, end): find the row's indices
+//     for each level: compute the row's scalars that the level needs, then one pass over the row
+//     store the row's results
+//
+// A pass over the row is a vector loop, then the rest under a mask. With `vector_rows` the lanes are rows: everything is a vector,
+// the inner loops are scalar, and the mask cuts the last rows.
+
+#include "lowering/cpu/emit.h"
+#include "lowering/cpu/math.h"
+
+#include <functional>
+#include <set>
+
+namespace dynrun::lowering::cpu {
+namespace {
+
+using c10::ScalarType;
+using llvm::Value;
+
+bool is_signed(ScalarType dtype) { return dtype != ScalarType::Byte && dtype != ScalarType::Bool; }
+
+bool is_heavy(PointOp op) {
+  switch (op) {
+    case PointOp::kExp: case PointOp::kExpm1: case PointOp::kLog: case PointOp::kLog1p: case PointOp::kLog2: case PointOp::kLog10:
+    case PointOp::kSin: case PointOp::kCos: case PointOp::kTan: case PointOp::kAtan: case PointOp::kTanh: case PointOp::kErf:
+    case PointOp::kPow: return true;
+    default: return false;
+  }
+}
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name)
+      : kernel_(kernel), module_(module), context_(module.getContext()), b_(context_), math_(b_), shape_(unit_shape(kernel, target)),
+        lanes_(target.float_lanes()) {
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty()}, false);
+    function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+    function_->addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
+    function_->addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
+    function_->addFnAttr(llvm::Attribute::NoUnwind);
+    llvm::FastMathFlags flags;
+    flags.setAllowContract(true);
+    b_.setFastMathFlags(flags);
+    plan_levels();
+  }
+
+  void emit() {
+    entry_ = llvm::BasicBlock::Create(context_, "entry", function_);
+    b_.SetInsertPoint(entry_);
+    for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      buffers_.push_back(b_.CreateLoad(b_.getPtrTy(), b_.CreateConstGEP1_64(b_.getPtrTy(), function_->getArg(0), i)));
+    }
+    make_accumulators();
+    loop(function_->getArg(1), function_->getArg(2), 1, [&](Value* unit) { emit_unit(unit); });
+    b_.CreateRetVoid();
+  }
+
+ private:
+  /// What is known while code for a row, or for one turn of the inner loop, is emitted.
+  struct Turn {
+    bool inner = false;
+    std::vector<Value*> indices;      // of every loop; the vectorised one's first lane
+    Value* mask = nullptr;            // lanes that exist; null: all
+    std::unordered_map<std::int32_t, Value*> values;
+    int unroll = 0;                   // which copy of an unrolled body
+  };
+
+  struct Level {
+    std::vector<std::int32_t> reductions;
+    std::vector<std::size_t> stores;
+    std::set<std::int32_t> row_needs;  // row values that the pass reads
+    bool used() const { return !reductions.empty() || !stores.empty(); }
+  };
+
+  const LoopOp& op(std::int32_t id) const { return kernel_.ops[static_cast<std::size_t>(id)]; }
+  std::size_t vector_loop() const { return kernel_.vector_rows ? static_cast<std::size_t>(kernel_.outer) - 1 : kernel_.dims.size() - 1; }
+  Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
+
+  // ---- analysis -------------------------------------------------------------------------------------------------------------
+
+  void plan_levels() {
+    levels_.resize(static_cast<std::size_t>(kernel_.levels()) + 1);
+    for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
+      if (kernel_.ops[i].kind == ExpressionKind::kReduce) {
+        levels_[static_cast<std::size_t>(kernel_.ops[i].level) - 1].reductions.push_back(static_cast<std::int32_t>(i));
+      }
+    }
+    for (std::size_t i = 0; i < kernel_.stores.size(); ++i) {
+      if (kernel_.stores[i].inner) levels_[static_cast<std::size_t>(op(kernel_.stores[i].op).level)].stores.push_back(i);
+    }
+    find_scratch();
+    for (Level& level : levels_) {
+      std::set<std::int32_t> seen;
+      for (std::int32_t id : roots(level)) find_row_needs(id, level, seen);
+    }
+  }
+
+  std::vector<std::int32_t> roots(const Level& level) const {
+    std::vector<std::int32_t> out;
+    for (std::int32_t id : level.reductions) out.push_back(op(id).arguments[0]);
+    for (std::size_t store : level.stores) out.push_back(kernel_.stores[store].op);
+    return out;
+  }
+
+  void find_row_needs(std::int32_t id, Level& level, std::set<std::int32_t>& seen) const {
+    if (!seen.insert(id).second) return;
+    if (!op(id).inner) {
+      if (op(id).kind != ExpressionKind::kConstant) level.row_needs.insert(id);
+      return;
+    }
+    for (std::int32_t argument : op(id).arguments) find_row_needs(argument, level, seen);
+  }
+
+  /// Values that one pass computes at some cost and a later pass needs again are kept for the row in scratch memory.
+  void find_scratch() {
+    constexpr std::int64_t kLargestRow = 16384;
+    bool one_inner_loop = kernel_.dims.size() == static_cast<std::size_t>(kernel_.outer) + 1;
+    std::int64_t room = kernel_.row_elements() * (kernel_.vector_rows ? lanes_ : 1);
+    if (!one_inner_loop || room > kLargestRow) return;
+    std::set<std::int32_t> computed;
+    for (const Level& level : levels_) {
+      std::set<std::int32_t> here;
+      for (std::int32_t id : roots(level)) walk_again(id, computed, here);
+      computed.insert(here.begin(), here.end());
+    }
+  }
+
+  void walk_again(std::int32_t id, const std::set<std::int32_t>& computed, std::set<std::int32_t>& here) {
+    if (!op(id).inner || !here.insert(id).second) return;
+    if (computed.count(id) != 0 && op(id).kind == ExpressionKind::kPoint && op(id).dtype != ScalarType::Bool && cost(id) >= 4) {
+      scratch_.emplace(id, nullptr);
+      return;
+    }
+    for (std::int32_t argument : op(id).arguments) walk_again(argument, computed, here);
+  }
+
+  int cost(std::int32_t id) const {
+    const LoopOp& at = op(id);
+    if (!at.inner) return 0;
+    if (at.kind == ExpressionKind::kLoad) return 1;
+    int sum = at.kind == ExpressionKind::kPoint && is_heavy(at.op) ? 8 : at.op == PointOp::kDiv ? 2 : 0;
+    for (std::int32_t argument : at.arguments) sum += std::min(cost(argument), 100);
+    return sum;
+  }
+
+  // ---- types ----------------------------------------------------------------------------------------------------------------
+
+  llvm::Type* register_type(ScalarType dtype) {
+    switch (dtype) {
+      case ScalarType::Double: return b_.getDoubleTy();
+      case ScalarType::Bool: return b_.getInt1Ty();
+      case ScalarType::Long: return b_.getInt64Ty();
+      case ScalarType::Int: return b_.getInt32Ty();
+      case ScalarType::Short: return b_.getInt16Ty();
+      case ScalarType::Char:
+      case ScalarType::Byte: return b_.getInt8Ty();
+      default: return b_.getFloatTy();
+    }
+  }
+
+  llvm::Type* memory_type(ScalarType dtype) {
+    switch (dtype) {
+      case ScalarType::Bool: return b_.getInt8Ty();
+      case ScalarType::Half: return b_.getHalfTy();
+      case ScalarType::BFloat16: return b_.getInt16Ty();
+      default: return register_type(dtype);
+    }
+  }
+
+  llvm::Type* widen(llvm::Type* scalar, bool vector) { return vector ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes_)) : scalar; }
+  Value* splat(Value* scalar) { return b_.CreateVectorSplat(static_cast<unsigned>(lanes_), scalar); }
+  bool is_vector(const Turn& turn) const { return kernel_.vector_rows || turn.inner; }
+
+  Value* from_memory(Value* value, ScalarType dtype) {
+    bool vector = value->getType()->isVectorTy();
+    if (dtype == ScalarType::Bool) return b_.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0));
+    if (dtype == ScalarType::Half) return b_.CreateFPExt(value, widen(b_.getFloatTy(), vector));
+    if (dtype != ScalarType::BFloat16) return value;
+    Value* wide = b_.CreateShl(b_.CreateZExt(value, widen(b_.getInt32Ty(), vector)), 16);
+    return b_.CreateBitCast(wide, widen(b_.getFloatTy(), vector));
+  }
+
+  /// The top half of a float that is to become a bfloat16: nearest even, NaN kept one.
+  Value* bfloat_bits(Value* value) {
+    bool vector = value->getType()->isVectorTy();
+    Value* bits = b_.CreateBitCast(value, widen(b_.getInt32Ty(), vector));
+    auto number = [&](std::uint64_t n) { return llvm::ConstantInt::get(bits->getType(), n); };
+    Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), number(1));
+    Value* rounded = b_.CreateLShr(b_.CreateAdd(bits, b_.CreateAdd(odd, number(0x7fff))), 16);
+    return b_.CreateSelect(b_.CreateFCmpUNO(value, value), number(0x7fc0), rounded);
+  }
+
+  Value* to_memory(Value* value, ScalarType dtype) {
+    bool vector = value->getType()->isVectorTy();
+    if (dtype == ScalarType::Bool) return b_.CreateZExt(value, widen(b_.getInt8Ty(), vector));
+    if (dtype == ScalarType::Half) return b_.CreateFPTrunc(value, widen(b_.getHalfTy(), vector));
+    if (dtype == ScalarType::BFloat16) return b_.CreateTrunc(bfloat_bits(value), widen(b_.getInt16Ty(), vector));
+    return value;
+  }
+
+  Value* convert(Value* value, ScalarType from, ScalarType to) {
+    bool vector = value->getType()->isVectorTy();
+    llvm::Type* type = widen(register_type(to), vector);
+    bool from_float = c10::isFloatingType(from), to_float = c10::isFloatingType(to);
+    if (to == ScalarType::Bool) {
+      if (from == ScalarType::Bool) return value;
+      Value* zero = llvm::Constant::getNullValue(value->getType());
+      return from_float ? b_.CreateFCmpUNE(value, zero) : b_.CreateICmpNE(value, zero);
+    }
+    if (from_float && to_float) {
+      Value* out = value->getType() == type ? value
+                   : to == ScalarType::Double ? b_.CreateFPExt(value, type) : b_.CreateFPTrunc(value, type);
+      if (to == ScalarType::Half) return b_.CreateFPExt(b_.CreateFPTrunc(out, widen(b_.getHalfTy(), vector)), type);
+      if (to == ScalarType::BFloat16) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(out), 16), type);
+      return out;
+    }
+    if (to_float) {
+      Value* out = is_signed(from) ? b_.CreateSIToFP(value, type) : b_.CreateUIToFP(value, type);
+      return compute_type(to) == to ? out : convert(out, ScalarType::Float, to);
+    }
+    if (from_float) {
+      // Through int64, as C++ converts on x86 and so eager does; what does not fit is undefined there.
+      Value* wide = b_.CreateFPToSI(value, widen(b_.getInt64Ty(), vector));
+      return b_.CreateTrunc(b_.CreateFreeze(wide), type);
+    }
+    return is_signed(from) ? b_.CreateSExtOrTrunc(value, type) : b_.CreateZExtOrTrunc(value, type);
+  }
+
+  // ---- memory ---------------------------------------------------------------------------------------------------------------
+
+  Value* address(const Access& access, const Turn& turn) {
+    Value* index = i64(access.offset);
+    for (std::size_t i = 0; i < access.strides.size(); ++i) {
+      bool known = turn.inner || static_cast<std::int32_t>(i) < kernel_.outer;
+      if (access.strides[i] == 0 || !known) continue;
+      index = b_.CreateAdd(index, b_.CreateMul(turn.indices[i], i64(access.strides[i])));
+    }
+    const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
+    return b_.CreateGEP(memory_type(buffer.dtype), buffers_[static_cast<std::size_t>(access.buffer)], index);
+  }
+
+  Value* lane_addresses(Value* base, std::int64_t stride, llvm::Type* element) {
+    std::vector<llvm::Constant*> steps;
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane * stride), true));
+    return b_.CreateGEP(element, base, llvm::ConstantVector::get(steps));
+  }
+
+  Value* full_mask(const Turn& turn) { return turn.mask != nullptr ? turn.mask : splat(b_.getTrue()); }
+
+  Value* load(const Access& access, const Turn& turn) {
+    ScalarType dtype = kernel_.buffers[static_cast<std::size_t>(access.buffer)].dtype;
+    llvm::Type* element = memory_type(dtype);
+    llvm::Align align(c10::elementSize(dtype));
+    Value* base = address(access, turn);
+    std::int64_t stride = access.strides[vector_loop()];
+    if (!is_vector(turn)) return from_memory(b_.CreateAlignedLoad(element, base, align), dtype);
+    if (stride == 0) return splat(from_memory(b_.CreateAlignedLoad(element, base, align), dtype));
+    llvm::Type* type = widen(element, true);
+    Value* value = nullptr;
+    if (stride == 1) {
+      value = turn.mask == nullptr ? static_cast<Value*>(b_.CreateAlignedLoad(type, base, align))
+                                   : b_.CreateMaskedLoad(type, base, align, turn.mask, llvm::Constant::getNullValue(type));
+    } else {
+      value = b_.CreateMaskedGather(type, lane_addresses(base, stride, element), align, full_mask(turn), llvm::Constant::getNullValue(type));
+    }
+    return from_memory(value, dtype);
+  }
+
+  void store(const Access& access, Value* value, const Turn& turn) {
+    ScalarType dtype = kernel_.buffers[static_cast<std::size_t>(access.buffer)].dtype;
+    llvm::Align align(c10::elementSize(dtype));
+    Value* base = address(access, turn);
+    value = to_memory(value, dtype);
+    std::int64_t stride = access.strides[vector_loop()];
+    if (!is_vector(turn)) {
+      b_.CreateAlignedStore(value, base, align);
+      return;
+    }
+    if (!value->getType()->isVectorTy()) value = splat(value);
+    if (stride == 1 && turn.mask == nullptr) {
+      b_.CreateAlignedStore(value, base, align);
+    } else if (stride == 1) {
+      b_.CreateMaskedStore(value, base, align, turn.mask);
+    } else {
+      b_.CreateMaskedScatter(value, lane_addresses(base, stride, memory_type(dtype)), align, full_mask(turn));
+    }
+  }
+
+  // ---- values ---------------------------------------------------------------------------------------------------------------
+
+  Value* constant(const LoopOp& at, bool vector) {
+    llvm::Type* type = widen(register_type(at.dtype), vector);
+    if (c10::isFloatingType(at.dtype)) return llvm::ConstantFP::get(type, at.number);
+    return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(at.integer), true);
+  }
+
+  Value* index(const LoopOp& at, const Turn& turn) {
+    auto loop_index = static_cast<std::size_t>(at.loop);
+    Value* first = turn.indices[loop_index];
+    if (!is_vector(turn)) return first;
+    if (loop_index != vector_loop()) return splat(first);
+    std::vector<llvm::Constant*> steps;
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane)));
+    return b_.CreateAdd(splat(first), llvm::ConstantVector::get(steps));
+  }
+
+  /// A value in the turn's form. Row values are asked of the row and spread over the lanes.
+  Value* value(std::int32_t id, Turn& turn) {
+    if (auto found = turn.values.find(id); found != turn.values.end()) return found->second;
+    const LoopOp& at = op(id);
+    Value* result = nullptr;
+    if (at.kind == ExpressionKind::kConstant) {
+      result = constant(at, is_vector(turn));
+    } else if (turn.inner && !at.inner) {
+      result = spread_.at(id);
+    } else if (auto kept = scratch_.find(id); turn.inner && kept != scratch_.end() && kept->second != nullptr) {
+      result = load_scratch(at, kept->second, turn);
+    } else {
+      result = compute(id, at, turn);
+    }
+    turn.values.emplace(id, result);
+    return result;
+  }
+
+  Value* compute(std::int32_t id, const LoopOp& at, Turn& turn) {
+    switch (at.kind) {
+      case ExpressionKind::kLoad: return load(at.access, turn);
+      case ExpressionKind::kIndex: return index(at, turn);
+      case ExpressionKind::kPoint: {
+        llvm::SmallVector<Value*> arguments;
+        for (std::int32_t argument : at.arguments) arguments.push_back(value(argument, turn));
+        ScalarType from = op(at.arguments[0]).dtype;
+        Value* result = at.op == PointOp::kCast ? convert(arguments[0], from, at.dtype) : math_.emit(at.op, arguments, is_signed(from));
+        if (turn.inner && scratch_.count(id) != 0) store_scratch(id, result, turn);
+        return result;
+      }
+      default: llvm_unreachable("reductions are values of the row");
+    }
+  }
+
+  Value* scratch_address(Value* memory, const LoopOp& at, const Turn& turn) {
+    Value* position = turn.indices.back();
+    if (kernel_.vector_rows) position = b_.CreateMul(position, i64(lanes_));
+    return b_.CreateGEP(register_type(at.dtype), memory, position);
+  }
+
+  void store_scratch(std::int32_t id, Value* value, const Turn& turn) {
+    const LoopOp& at = op(id);
+    Value*& memory = scratch_memory_[id];
+    if (memory == nullptr) {
+      llvm::IRBuilder<> top(entry_, entry_->begin());
+      auto room = static_cast<std::uint64_t>((kernel_.row_elements() + lanes_) * (kernel_.vector_rows ? lanes_ : 1));
+      auto* slot = top.CreateAlloca(llvm::ArrayType::get(register_type(at.dtype), room));
+      slot->setAlignment(llvm::Align(64));
+      memory = slot;
+    }
+    // Past the row's end there is room: no mask.
+    b_.CreateAlignedStore(value, scratch_address(memory, at, turn), llvm::Align(c10::elementSize(compute_type(at.dtype))));
+  }
+
+  Value* load_scratch(const LoopOp& at, Value* memory, const Turn& turn) {
+    return b_.CreateAlignedLoad(widen(register_type(at.dtype), true), scratch_address(memory, at, turn),
+                                llvm::Align(c10::elementSize(compute_type(at.dtype))));
+  }
+
+  // ---- reductions -----------------------------------------------------------------------------------------------------------
+
+  llvm::Constant* identity(const LoopOp& at, bool vector) {
+    llvm::Type* type = widen(register_type(at.dtype), vector);
+    bool floating = c10::isFloatingType(at.dtype);
+    if (at.reduce == ReduceOp::kSum) return llvm::Constant::getNullValue(type);
+    bool lowest = at.reduce == ReduceOp::kMax;
+    if (floating) return llvm::ConstantFP::getInfinity(type, lowest);
+    unsigned bits = type->getScalarSizeInBits();
+    if (!is_signed(at.dtype)) return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
+    return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+  }
+
+  Value* combine(const LoopOp& at, Value* a, Value* b) {
+    switch (at.reduce) {
+      case ReduceOp::kSum: return c10::isFloatingType(at.dtype) ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+      case ReduceOp::kMax: return math_.extremum(true, a, b, is_signed(at.dtype));
+      case ReduceOp::kMin: return math_.extremum(false, a, b, is_signed(at.dtype));
+    }
+    return a;
+  }
+
+  int unroll() const {
+    if (kernel_.vector_rows || !kernel_.has_reduction()) return 1;
+    std::int64_t turns = kernel_.dims.back() / lanes_;
+    return turns >= 8 ? 4 : turns >= 4 ? 2 : 1;
+  }
+
+  void make_accumulators() {
+    for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
+      if (kernel_.ops[i].kind != ExpressionKind::kReduce) continue;
+      auto& slots = accumulators_[static_cast<std::int32_t>(i)];
+      for (int copy = 0; copy < unroll(); ++copy) slots.push_back(b_.CreateAlloca(widen(register_type(kernel_.ops[i].dtype), true)));
+    }
+  }
+
+  void accumulate(std::int32_t id, Turn& turn) {
+    const LoopOp& at = op(id);
+    Value* term = value(at.arguments[0], turn);
+    Value* slot = accumulators_[id][static_cast<std::size_t>(turn.unroll)];
+    if (turn.mask != nullptr && !kernel_.vector_rows) term = b_.CreateSelect(turn.mask, term, identity(at, true));
+    b_.CreateStore(combine(at, b_.CreateLoad(term->getType(), slot), term), slot);
+  }
+
+  /// After a pass: one number a row (or a vector of rows' numbers).
+  Value* finish(std::int32_t id) {
+    const LoopOp& at = op(id);
+    llvm::Type* type = widen(register_type(at.dtype), true);
+    Value* sum = nullptr;
+    for (Value* slot : accumulators_[id]) {
+      Value* part = b_.CreateLoad(type, slot);
+      sum = sum == nullptr ? part : combine(at, sum, part);
+    }
+    if (kernel_.vector_rows) return sum;
+    for (std::int64_t half = lanes_ / 2; half >= 1; half /= 2) {
+      std::vector<int> upper(static_cast<std::size_t>(lanes_), 0);
+      for (std::int64_t lane = 0; lane < half; ++lane) upper[static_cast<std::size_t>(lane)] = static_cast<int>(lane + half);
+      sum = combine(at, sum, b_.CreateShuffleVector(sum, upper));
+    }
+    return b_.CreateExtractElement(sum, std::uint64_t{0});
+  }
+
+  // ---- loops ----------------------------------------------------------------------------------------------------------------
+
+  void loop(Value* begin, Value* end, std::int64_t step, const std::function<void(Value*)>& body) {
+    auto* before = b_.GetInsertBlock();
+    auto* head = llvm::BasicBlock::Create(context_, "head", function_);
+    auto* inside = llvm::BasicBlock::Create(context_, "body", function_);
+    auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+    b_.CreateBr(head);
+    b_.SetInsertPoint(head);
+    llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+    index->addIncoming(begin, before);
+    b_.CreateCondBr(b_.CreateICmpSLT(index, end), inside, after);
+    b_.SetInsertPoint(inside);
+    body(index);
+    index->addIncoming(b_.CreateAdd(index, i64(step)), b_.GetInsertBlock());
+    b_.CreateBr(head);
+    b_.SetInsertPoint(after);
+  }
+
+  void emit_unit(Value* unit) {
+    Turn row;
+    row.indices.assign(kernel_.dims.size(), nullptr);
+    spread_.clear();
+    for (auto& [id, memory] : scratch_) memory = nullptr;
+    Value* rest = unit;
+    auto take = [&](std::int64_t count) {
+      Value* index = b_.CreateURem(rest, i64(count));
+      rest = b_.CreateUDiv(rest, i64(count));
+      return index;
+    };
+    Value* block = shape_.blocks > 1 ? take(shape_.blocks) : nullptr;
+    for (std::size_t loop_index = static_cast<std::size_t>(kernel_.outer); loop_index-- > 0;) {
+      std::int64_t size = kernel_.dims[loop_index];
+      if (kernel_.vector_rows && loop_index == vector_loop()) {
+        row.indices[loop_index] = b_.CreateMul(take((size + lanes_ - 1) / lanes_), i64(lanes_));
+        if (size % lanes_ != 0) row.mask = lane_mask(row.indices[loop_index], i64(size));
+      } else {
+        row.indices[loop_index] = take(size);
+      }
+    }
+    for (Level& level : levels_) {
+      if (level.used()) emit_level(level, row, block);
+    }
+    for (const LoopStore& out : kernel_.stores) {
+      if (!out.inner) store(out.access, value(out.op, row), row);
+    }
+  }
+
+  Value* lane_mask(Value* first, Value* end) {
+    std::vector<llvm::Constant*> steps;
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt32Ty(), static_cast<std::uint64_t>(lane)));
+    Value* left = b_.CreateTrunc(b_.CreateSub(end, first), b_.getInt32Ty());
+    return b_.CreateICmpSLT(llvm::ConstantVector::get(steps), splat(left));
+  }
+
+  void emit_level(Level& level, Turn& row, Value* block) {
+    for (std::int32_t id : level.row_needs) {
+      if (spread_.count(id) != 0) continue;
+      Value* one = value(id, row);
+      spread_[id] = one->getType()->isVectorTy() ? one : splat(one);
+    }
+    for (std::int32_t id : level.reductions) {
+      for (Value* slot : accumulators_[id]) b_.CreateStore(identity(op(id), true), slot);
+    }
+    std::vector<Value*> indices = row.indices;
+    inner_loops(static_cast<std::size_t>(kernel_.outer), indices, row, level, block);
+    for (std::int32_t id : level.reductions) row.values[id] = finish(id);
+    for (auto& [id, memory] : scratch_memory_) scratch_[id] = memory;
+  }
+
+  void inner_loops(std::size_t loop_index, std::vector<Value*>& indices, const Turn& row, Level& level, Value* block) {
+    std::int64_t size = kernel_.dims[loop_index];
+    bool last = loop_index + 1 == kernel_.dims.size();
+    if (last && !kernel_.vector_rows) return vector_pass(indices, level, block);
+    loop(i64(0), i64(size), 1, [&](Value* index) {
+      indices[loop_index] = index;
+      if (last) {
+        emit_body(indices, row.mask, level, 0);
+      } else {
+        inner_loops(loop_index + 1, indices, row, level, block);
+      }
+    });
+  }
+
+  void vector_pass(std::vector<Value*>& indices, Level& level, Value* block) {
+    std::int64_t size = kernel_.dims.back();
+    Value* begin = i64(0);
+    Value* end = i64(size);
+    if (block != nullptr) {
+      begin = b_.CreateMul(block, i64(shape_.block_size));
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, i64(shape_.block_size)), end);
+    }
+    int copies = unroll();
+    std::int64_t stride = lanes_ * copies;
+    Value* whole = b_.CreateAdd(begin, b_.CreateMul(b_.CreateSDiv(b_.CreateSub(end, begin), i64(stride)), i64(stride)));
+    loop(begin, whole, stride, [&](Value* index) {
+      for (int copy = 0; copy < copies; ++copy) {
+        indices.back() = copy == 0 ? index : b_.CreateAdd(index, i64(copy * lanes_));
+        emit_body(indices, nullptr, level, copy);
+      }
+    });
+    if (size % stride == 0 && (block == nullptr || shape_.block_size % stride == 0)) return;
+    loop(whole, end, lanes_, [&](Value* index) {
+      indices.back() = index;
+      emit_body(indices, lane_mask(index, end), level, 0);
+    });
+  }
+
+  void emit_body(const std::vector<Value*>& indices, Value* mask, Level& level, int copy) {
+    Turn turn;
+    turn.inner = true;
+    turn.indices = indices;
+    turn.mask = mask;
+    turn.unroll = copy;
+    for (std::int32_t id : level.reductions) accumulate(id, turn);
+    for (std::size_t at : level.stores) store(kernel_.stores[at].access, value(kernel_.stores[at].op, turn), turn);
+  }
+
+  const Kernel& kernel_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> b_;
+  Math math_;
+  UnitShape shape_;
+  std::int64_t lanes_;
+  llvm::Function* function_ = nullptr;
+  llvm::BasicBlock* entry_ = nullptr;
+  std::vector<Value*> buffers_;
+  std::vector<Level> levels_;
+  std::unordered_map<std::int32_t, std::vector<Value*>> accumulators_;
+  std::unordered_map<std::int32_t, Value*> spread_;          // row values over all lanes
+  std::unordered_map<std::int32_t, Value*> scratch_;         // values kept for the row; null until a pass has written them
+  std::unordered_map<std::int32_t, Value*> scratch_memory_;
+};
+
+}  // namespace
+
+void emit_kernel(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name) {
+  KernelEmitter(kernel, target, module, name).emit();
+}
+
+}  // namespace dynrun::lowering::cpu

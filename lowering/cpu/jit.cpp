@@ -1,0 +1,195 @@
+#include "lowering/cpu/jit.h"
+
+#include "lowering/cpu/emit.h"
+#include "lowering/cpu/math.h"
+
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/PassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/DCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <mutex>
+
+namespace dynrun::lowering::cpu {
+namespace {
+
+template <typename T>
+T check(llvm::Expected<T> value) {
+  if (!value) throw std::runtime_error("the JIT failed: " + llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+
+void check(llvm::Error error) {
+  if (error) throw std::runtime_error("the JIT failed: " + llvm::toString(std::move(error)));
+}
+
+class Jit {
+ public:
+  static Jit& instance() {
+    static Jit* jit = new Jit;  // outlives every thread that may still run a kernel at exit
+    return *jit;
+  }
+
+  std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> texts;
+    for (const Kernel* kernel : kernels) texts.push_back(print(*kernel));
+    auto context = std::make_unique<llvm::LLVMContext>();
+    auto module = std::make_unique<llvm::Module>("kernels", *context);
+    module->setDataLayout(jit_->getDataLayout());
+    std::vector<std::pair<std::string, std::string>> added;  // text, name
+    Forget forget{known_, added};
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (known_.count(texts[i]) != 0) continue;
+      std::string name = "dynrun_kernel_" + std::to_string(next_name_++);
+      emit_kernel(*kernels[i], host_target(), *module, name);
+      known_.emplace(texts[i], nullptr);
+      added.emplace_back(texts[i], name);
+    }
+    if (!added.empty()) {
+      optimise(*module);
+      if (dump) {
+        std::string text;
+        llvm::raw_string_ostream out(text);
+        module->print(out, nullptr);
+        dump("llvm", text);
+      }
+      check(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
+      for (const auto& [text, name] : added) known_[text] = check(jit_->lookup(name)).toPtr<KernelFunction>();
+    }
+    forget.armed = false;
+    std::vector<KernelFunction> functions;
+    for (const std::string& text : texts) functions.push_back(known_.at(text));
+    return functions;
+  }
+
+ private:
+  /// Kernels that did not get compiled must not stay known.
+  struct Forget {
+    std::unordered_map<std::string, KernelFunction>& known;
+    std::vector<std::pair<std::string, std::string>>& added;
+    bool armed = true;
+    ~Forget() {
+      if (!armed) return;
+      for (const auto& [text, name] : added) known.erase(text);
+    }
+  };
+
+  Jit() {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    auto builder = check(llvm::orc::JITTargetMachineBuilder::detectHost());
+    builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+    builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;
+    machine_ = check(builder.createTargetMachine());
+    jit_ = check(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
+    llvm::orc::SymbolMap symbols;
+    for (const auto& [name, address] : Math::libm_functions()) {
+      symbols[jit_->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
+    }
+    static const std::pair<const char*, void*> kMemory[] = {{"memcpy", reinterpret_cast<void*>(std::memcpy)},
+                                                            {"memset", reinterpret_cast<void*>(std::memset)},
+                                                            {"memmove", reinterpret_cast<void*>(std::memmove)}};
+    for (const auto& [name, address] : kMemory) {
+      symbols[jit_->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
+    }
+    check(jit_->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
+  }
+
+  /// The emitter writes loops and vectors itself: what is left is to promote accumulators, share and hoist.
+  void optimise(llvm::Module& module) {
+#ifndef NDEBUG
+    std::string problem;
+    llvm::raw_string_ostream out(problem);
+    if (llvm::verifyModule(module, &out)) throw std::logic_error("bad LLVM IR: " + problem);
+#endif
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager components;
+    llvm::ModuleAnalysisManager modules;
+    llvm::PassBuilder passes(machine_.get());
+    passes.registerModuleAnalyses(modules);
+    passes.registerCGSCCAnalyses(components);
+    passes.registerFunctionAnalyses(functions);
+    passes.registerLoopAnalyses(loops);
+    passes.crossRegisterProxies(loops, functions, components, modules);
+    llvm::FunctionPassManager pipeline;
+    pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    pipeline.addPass(llvm::EarlyCSEPass(true));
+    pipeline.addPass(llvm::InstCombinePass());
+    pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), true));
+    pipeline.addPass(llvm::EarlyCSEPass(true));
+    pipeline.addPass(llvm::SimplifyCFGPass());
+    pipeline.addPass(llvm::DCEPass());
+    for (llvm::Function& function : module) {
+      if (!function.isDeclaration()) pipeline.run(function, functions);
+    }
+  }
+
+  std::mutex mutex_;
+  int next_name_ = 0;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+  std::unordered_map<std::string, KernelFunction> known_;
+};
+
+}  // namespace
+
+const Target& host_target() {
+  static const Target target = [] {
+    Target found;
+    llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+    if (features.lookup("avx2") && features.lookup("fma")) found.vector_bits = 256;
+    if (found.vector_bits == 256 && features.lookup("avx512f") && features.lookup("avx512bw") && features.lookup("avx512vl") &&
+        features.lookup("avx512dq")) {
+      found.vector_bits = 512;
+    }
+    found.half_conversion = features.lookup("f16c");
+    return found;
+  }();
+  return target;
+}
+
+UnitShape unit_shape(const Kernel& kernel, const Target& target) {
+  UnitShape shape;
+  std::int64_t inside = kernel.row_elements();
+  if (kernel.vector_rows) {
+    std::int64_t lanes = target.float_lanes(), last = kernel.dims[static_cast<std::size_t>(kernel.outer) - 1];
+    shape.units = kernel.rows() / last * ((last + lanes - 1) / lanes);
+    shape.elements = inside * lanes;
+    return shape;
+  }
+  constexpr std::int64_t kBlock = 4096;
+  std::int64_t innermost = kernel.dims.back();
+  bool plain = !kernel.has_reduction() && kernel.dims.size() == static_cast<std::size_t>(kernel.outer) + 1;
+  if (plain && innermost >= 2 * kBlock) {
+    shape.block_size = kBlock;
+    shape.blocks = (innermost + kBlock - 1) / kBlock;
+  }
+  shape.units = kernel.rows() * shape.blocks;
+  shape.elements = inside / shape.blocks;
+  return shape;
+}
+
+bool can_compile(const Kernel& kernel, const Target& target) {
+  if (target.half_conversion) return true;
+  auto half = [](const LoopBuffer& buffer) { return buffer.dtype == c10::ScalarType::Half; };
+  return std::none_of(kernel.buffers.begin(), kernel.buffers.end(), half);
+}
+
+std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
+  return Jit::instance().compile(kernels, dump);
+}
+
+}  // namespace dynrun::lowering::cpu

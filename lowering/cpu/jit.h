@@ -1,0 +1,38 @@
+#pragma once
+// The process's one JIT: compiles kernels for the host, keeps each by its text, never unloads.
+
+#include "lowering/loops/loop.h"
+
+#include <string>
+#include <vector>
+
+namespace dynrun::lowering::cpu {
+
+/// buffers: the first element of each buffer; runs units [begin, end).
+using KernelFunction = void (*)(void** buffers, std::int64_t begin, std::int64_t end);
+
+/// What the host offers.
+struct Target {
+  unsigned vector_bits = 128;
+  bool half_conversion = false;  // float16 <-> float32 in hardware
+  unsigned float_lanes() const { return vector_bits / 32; }
+};
+const Target& host_target();
+
+/// How a kernel's iteration space is cut into units of work.
+struct UnitShape {
+  std::int64_t units = 1;
+  std::int64_t blocks = 1;        // pieces of the innermost loop, for kernels without reductions
+  std::int64_t block_size = 0;
+  std::int64_t elements = 0;      // of one unit, about
+};
+UnitShape unit_shape(const Kernel& kernel, const Target& target);
+
+/// True for kernels that the back end can compile on this host.
+bool can_compile(const Kernel& kernel, const Target& target);
+
+/// One function a kernel, in order; kernels of equal text share one, within the call and with earlier calls. `dump` gets the
+/// text of "llvm" when set.
+std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump);
+
+}  // namespace dynrun::lowering::cpu

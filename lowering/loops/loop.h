@@ -1,0 +1,77 @@
+#pragma once
+// The loop IR: one kernel is one loop nest over a static iteration space.
+//
+// `dims` are the loops from the outside in. The first `outer` of them are rows: they run in parallel and in any order. The rest is
+// the inside of a row; reductions run over all of it. A kernel with reductions passes over its row once for each level: level 0
+// computes what needs no reduction, level n what needs results of level n-1. A kernel without reductions has one inner loop.
+// Exactly one loop is vectorised: the innermost (`vector_rows` false), or the last of the outer ones (true; the inner loops are
+// then scalar and each lane is a row of its own).
+
+#include "lowering/loops/expression.h"
+#include "lowering/program.h"
+
+#include <string>
+
+namespace dynrun::lowering {
+
+struct LoopBuffer {
+  graph::ValueId value = graph::kNoValue;  // a root
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  bool written = false;
+};
+
+struct Access {
+  std::int32_t buffer = -1;
+  Sizes strides;  // elements, one a loop
+  std::int64_t offset = 0;
+};
+
+struct LoopOp {
+  ExpressionKind kind = ExpressionKind::kConstant;
+  PointOp op = PointOp::kCast;
+  ReduceOp reduce = ReduceOp::kSum;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<std::int32_t> arguments;
+  Access access;
+  double number = 0;
+  std::int64_t integer = 0;
+  std::int32_t loop = 0;    // kIndex: which loop
+  bool inner = false;       // differs along the inner loops
+  std::int32_t level = 0;   // how many reductions stand one upon another below it
+};
+
+struct LoopStore {
+  std::int32_t op = -1;
+  Access access;
+  bool inner = true;  // one element each inner iteration, else one a row
+};
+
+struct Kernel {
+  Sizes dims;
+  std::int32_t outer = 0;
+  bool vector_rows = false;
+  std::vector<LoopBuffer> buffers;
+  std::vector<LoopOp> ops;
+  std::vector<LoopStore> stores;
+
+  bool has_reduction() const;
+  std::int32_t levels() const;
+  std::int64_t rows() const;
+  std::int64_t row_elements() const;
+};
+
+/// The text form; equal texts are equal kernels (values are not in it, so one function serves every place that has the text).
+std::string print(const Kernel& kernel);
+
+/// Nodes that run as one kernel, and what they define.
+struct FusionGroup {
+  Sizes space;
+  std::vector<bool> reduced;            // empty: no reduction
+  std::vector<Definition> definitions;  // in program order
+  std::vector<bool> stored;             // one a definition: somebody outside reads it
+};
+
+/// The loops of a group. Buffers name values; those of `program`'s views are their roots'.
+Kernel build_kernel(const Program& program, const FusionGroup& group);
+
+}  // namespace dynrun::lowering

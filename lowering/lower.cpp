@@ -1,0 +1,87 @@
+// The order of lowering. Each pass is a file; this one only says which comes when, and when to replay instead.
+
+#include "lowering/lower.h"
+
+#include "lowering/extern/library_kernel.h"
+#include "lowering/passes/passes.h"
+#include "lowering/schedule.h"
+
+namespace dynrun::lowering {
+namespace {
+
+struct Pass {
+  const char* name;
+  void (*run)(Program&);
+};
+
+constexpr Pass kPasses[] = {
+    {"remove_dead_nodes", remove_dead_nodes}, {"fold_constants", fold_constants}, {"fold_batch_norm", fold_batch_norm},
+    {"choose_layouts", choose_layouts},       {"remove_dead_nodes", remove_dead_nodes},
+};
+
+bool is_plain(const graph::Value& value) {
+  return value.is_tensor() && value.tensor().device.is_cpu() && value.tensor().strides.size() == value.tensor().sizes.size();
+}
+
+/// Gradients, autocast, host values, other devices and layouts, changes of mode: libtorch's own operators, one by one.
+bool must_replay(const graph::Graph& graph) {
+  bool needs_grad = false;
+  for (const graph::Value& value : graph.values) {
+    if (!is_plain(value)) return true;
+    needs_grad = needs_grad || value.tensor().requires_grad;
+  }
+  for (const graph::Node& node : graph.nodes) {
+    if (node.mode.autocast || (node.mode.grad_enabled && needs_grad)) return true;
+    if (node.mode.inference != graph.nodes.front().mode.inference) return true;
+  }
+  return graph.nodes.empty();
+}
+
+/// A pass may have changed the layout of a value that is handed out: copy it back into eager's.
+void restore_output_layouts(Program& program) {
+  auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  for (std::size_t i = 0; i < program.graph.outputs.size(); ++i) {
+    graph::ValueId id = program.graph.outputs[i];
+    if (id == graph::kNoValue || program.graph.type_of(id).strides == program.output_types[i].strides) continue;
+    if (program.graph.type_of(id).element_count() <= 1) continue;
+    graph::ValueId copy = program.add_value(program.output_types[i], "out");
+    program.graph.nodes.push_back({clone, {graph::Argument::reference(id), graph::Argument::constant({})}, {copy}, {-1}, program.graph.nodes.front().mode, -1});
+    program.graph.outputs[i] = copy;
+  }
+}
+
+void report(const Program& program, const Options& options, const std::string& stage) {
+#ifndef NDEBUG
+  if (auto problem = graph::verify(program.graph)) throw std::logic_error("the graph is broken after " + stage + ": " + *problem);
+#endif
+  if (options.dump) options.dump("graph after " + stage, graph::print(program.graph));
+}
+
+std::vector<int> folded_inputs(const Program& program) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < program.folded.size(); ++i) {
+    if (program.folded[i]) out.push_back(static_cast<int>(i));
+  }
+  return out;
+}
+
+}  // namespace
+
+Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  if (must_replay(*graph)) return {runtime::make_replayer(graph), {}};
+  Program program = functionalise(*graph, examples, options);
+  report(program, options, "functionalise");
+  for (const Pass& pass : kPasses) {
+    pass.run(program);
+    report(program, options, pass.name);
+  }
+  restore_output_layouts(program);
+  std::vector<LibraryKernel> claims = claim_library_kernels(program);
+  std::vector<Unit> units = schedule(program, std::move(claims));
+  Lowered lowered;
+  lowered.executable = build_executable(program, std::move(units), std::move(graph));
+  lowered.folded_inputs = folded_inputs(program);
+  return lowered;
+}
+
+}  // namespace dynrun::lowering

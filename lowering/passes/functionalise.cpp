@@ -1,0 +1,242 @@
+// How views are found: the recorded operator is run on meta tensors that have the recorded layout over a stand-in storage. If the
+// result has that storage, it is a view, and its sizes, strides and offset are what torch itself computed. So no operator's
+// view rule is written down here, and composite operators that sometimes return their argument (contiguous, to, reshape, dropout)
+// are seen for what they do.
+
+#include "lowering/passes/passes.h"
+#include "runtime/dispatch.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <unordered_set>
+
+namespace dynrun::lowering {
+namespace {
+
+using graph::Argument;
+using graph::kNoValue;
+using graph::Node;
+using graph::TensorType;
+using graph::ValueId;
+
+class Functionaliser {
+ public:
+  Functionaliser(const graph::Graph& source, c10::ArrayRef<at::Tensor> examples, const Options& options) : source_(source) {
+    program_.graph.values = source.values;
+    program_.graph.inputs = source.inputs;
+    program_.graph.sources = source.sources;
+    program_.examples = examples.vec();
+    program_.folded.assign(source.inputs.size(), false);
+    program_.options = &options;
+    for (ValueId id : source.outputs) program_.output_types.push_back(id == kNoValue ? TensorType() : source.type_of(id));
+    defined_.assign(source.values.size(), false);
+    for (const graph::Input& input : source.inputs) {
+      defined_[index(input.value)] = true;
+      outside_.insert(input.value);
+    }
+  }
+
+  Program run() {
+    for (const Node& node : source_.nodes) {
+      Node renamed = rename(node);
+      if (!take_identity(node, renamed) && !take_view(renamed) && !take_write(renamed)) append(std::move(renamed));
+      for (ValueId id : node.outputs) {
+        if (id != kNoValue) defined_[index(id)] = true;
+      }
+    }
+    for (ValueId id : source_.outputs) program_.graph.outputs.push_back(id == kNoValue ? kNoValue : current(id));
+    return std::move(program_);
+  }
+
+ private:
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+  /// The value that now holds what `id` stands for: writes give a buffer's root a successor, and its views follow it.
+  ValueId current(ValueId id) {
+    auto view = program_.views.find(id);
+    if (view == program_.views.end()) {
+      auto found = latest_.find(id);
+      return found == latest_.end() ? id : found->second;
+    }
+    auto found = latest_.find(view->second.root);
+    if (found == latest_.end() || found->second == view->second.root) return id;
+    ValueId root = found->second;
+    auto key = std::make_pair(id, root);
+    for (const auto& [known, moved] : moved_views_) {
+      if (known == key) return moved;
+    }
+    std::int64_t offset = view->second.offset;
+    ValueId moved = program_.add_value(program_.graph.type_of(id), program_.graph.values[index(id)].name);
+    program_.views.emplace(moved, View{root, offset});
+    moved_views_.emplace_back(key, moved);
+    return moved;
+  }
+
+  Argument rename(const Argument& argument) {
+    if (argument.is_value()) return argument.value() == kNoValue ? argument : Argument::reference(current(argument.value()));
+    if (!argument.is_list()) return argument;
+    std::vector<Argument> items;
+    for (const Argument& item : argument.items()) items.push_back(rename(item));
+    return Argument::list(std::move(items));
+  }
+
+  Node rename(const Node& node) {
+    Node out = node;
+    for (Argument& argument : out.arguments) argument = rename(argument);
+    return out;
+  }
+
+  void append(Node node) { program_.graph.nodes.push_back(std::move(node)); }
+
+  static bool writes_argument(const Node& node) {
+    for (const c10::Argument& formal : node.op.schema().arguments()) {
+      if (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) return true;
+    }
+    return false;
+  }
+
+  /// A pure operator all of whose results are tensors that existed before (`x.contiguous()` of a contiguous x) did nothing.
+  bool take_identity(const Node& node, const Node& renamed) const {
+    if (node.outputs.empty() || writes_argument(renamed)) return false;
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && defined_[index(id)]; });
+  }
+
+  static bool may_alias(const Node& node) {
+    bool annotated = false;
+    for (const c10::Argument& formal : node.op.schema().arguments()) {
+      if (formal.alias_info() == nullptr) continue;
+      if (formal.alias_info()->isWrite()) return false;
+      annotated = true;
+    }
+    if (annotated) return true;
+    static const std::unordered_set<std::string_view> kUnsaid = {
+        "aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout", "aten::type_as",
+        "aten::broadcast_tensors", "aten::meshgrid", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::pad",
+        "aten::constant_pad_nd", "aten::real", "aten::tensor_split", "aten::hsplit", "aten::vsplit", "aten::dsplit",
+        "aten::flatten_dense_tensors", "aten::unflatten_dense_tensors", "aten::positive", "aten::resolve_conj", "aten::resolve_neg",
+        "aten::conj", "aten::combinations", "aten::fliplr", "aten::movedim", "aten::rot90", "aten::einsum", "aten::pin_memory",
+        "aten::to_dense", "aten::_autocast_to_reduced_precision", "aten::_autocast_to_full_precision", "aten::quantize_per_tensor"};
+    return kUnsaid.count(node.op.operator_name().name) != 0;
+  }
+
+  at::Tensor meta_tensor(ValueId id, std::unordered_map<ValueId, at::Tensor>& roots) {
+    ValueId root = program_.root(id);
+    const TensorType& type = program_.graph.type_of(id);
+    const TensorType& base = program_.graph.type_of(root);
+    at::Tensor& storage = roots[root];
+    if (!storage.defined()) {
+      storage = at::empty_strided(base.sizes, base.strides, at::TensorOptions().dtype(base.dtype).device(at::kMeta));
+    }
+    if (id == root) return storage;
+    if (base.dtype != type.dtype) throw std::runtime_error("a view of another dtype");
+    return storage.as_strided(type.sizes, type.strides, program_.views.at(id).offset);
+  }
+
+  /// Runs the node on meta tensors; gives its results, or nothing where torch cannot.
+  bool run_on_meta(const Node& node, std::unordered_map<ValueId, at::Tensor>& roots, std::unordered_map<ValueId, at::Tensor>& results) {
+    try {
+      at::NoGradGuard no_grad;
+      torch::jit::Stack stack;
+      c10::IValue scratch;
+      runtime::push_arguments(node, [&](ValueId id) -> const c10::IValue& { return scratch = meta_tensor(id, roots); }, stack);
+      node.op.callBoxed(stack);
+      runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { results[id] = result.toTensor(); });
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  bool take_view(const Node& node) {
+    if (!may_alias(node) || node.outputs.empty()) return false;
+    std::unordered_map<ValueId, at::Tensor> roots, results;
+    if (!run_on_meta(node, roots, results)) return false;
+    std::unordered_map<ValueId, View> found;
+    for (const auto& [id, result] : results) {
+      const TensorType& type = program_.graph.type_of(id);
+      if (!result.defined() || result.dim() != static_cast<std::int64_t>(type.sizes.size()) || result.sizes() != type.sizes ||
+          result.strides() != type.strides || result.scalar_type() != type.dtype || result.is_conj() || result.is_neg()) {
+        return false;
+      }
+      for (const auto& [root, storage] : roots) {
+        if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset()};
+      }
+    }
+    if (found.size() != node.outputs.size()) return false;
+    for (const auto& [id, view] : found) {
+      if (outside_.count(view.root) != 0) outside_.insert(id);
+      program_.views[id] = view;
+    }
+    return true;
+  }
+
+  /// True when writing all of `id` writes every element of its root's buffer, in the same order.
+  bool is_whole(ValueId id) const {
+    auto view = program_.views.find(id);
+    if (view == program_.views.end()) return true;
+    return view->second.offset == 0 && program_.graph.type_of(id) == program_.graph.type_of(view->second.root);
+  }
+
+  std::optional<c10::OperatorHandle> functional_variant(const Node& node) const {
+    const c10::OperatorName& name = node.op.operator_name();
+    if (name.name.size() < 2 || name.name.back() != '_' || name.name.substr(0, 6) != "aten::" || name.name.find("_foreach") != std::string::npos) {
+      return std::nullopt;
+    }
+    if (node.op.hasTag(at::Tag::nondeterministic_seeded) && name.name != "aten::dropout_") return std::nullopt;
+    auto found = c10::Dispatcher::singleton().findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
+    if (!found || found->schema().arguments().size() != node.op.schema().arguments().size() || found->schema().returns().size() != 1) {
+      return std::nullopt;
+    }
+    for (const c10::Argument& formal : found->schema().arguments()) {
+      if (formal.alias_info() != nullptr) return std::nullopt;
+    }
+    return *found;
+  }
+
+  bool take_write(Node& node) {
+    if (!writes_argument(node)) return false;
+    if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.arguments.empty() || !node.arguments[0].is_value()) return false;
+    const auto& formals = node.op.schema().arguments();
+    for (std::size_t i = 1; i < formals.size(); ++i) {
+      if (formals[i].alias_info() != nullptr && formals[i].alias_info()->isWrite()) return false;
+    }
+    if (formals[0].alias_info() == nullptr || !formals[0].alias_info()->isWrite()) return false;
+    ValueId written = node.arguments[0].value();
+    ValueId root = program_.root(written);
+    if (program_.root(current(node.outputs[0])) != root || !is_whole(written) || outside_.count(root) != 0) return keep_write(node);
+    auto variant = functional_variant(node);
+    if (!variant) return keep_write(node);
+    if (node.op.operator_name().name == "aten::dropout_" && node.arguments[2].is_constant() && !node.arguments[2].constant().toBool()) return true;
+    ValueId next = program_.add_value(program_.graph.type_of(root), program_.graph.values[index(root)].name);
+    node.op = *variant;
+    node.outputs = {next};
+    append(std::move(node));
+    for (auto& [first, last] : latest_) {
+      if (last == root) last = next;
+    }
+    latest_[root] = next;
+    return true;
+  }
+
+  bool keep_write(Node& node) {
+    node.outputs[0] = node.arguments[0].value();
+    append(std::move(node));
+    return true;
+  }
+
+  const graph::Graph& source_;
+  Program program_;
+  std::vector<bool> defined_;
+  std::unordered_set<ValueId> outside_;            // inputs and views of them
+  std::unordered_map<ValueId, ValueId> latest_;    // a written root, and the value that took its place
+  std::vector<std::pair<std::pair<ValueId, ValueId>, ValueId>> moved_views_;
+};
+
+}  // namespace
+
+Program functionalise(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  return Functionaliser(graph, examples, options).run();
+}
+
+}  // namespace dynrun::lowering

@@ -1,0 +1,18 @@
+#pragma once
+// The passes over a Program, in the order in which `lower` runs them; each is verified in debug builds and dumped by name.
+
+#include "lowering/program.h"
+
+namespace dynrun::lowering {
+
+/// Reads a recorded graph: views become entries of Program::views, in-place operators become functional ones where the tensor
+/// they write is made in the graph and its whole buffer is written. Other writers stay, as `Program::writes`.
+Program functionalise(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const Options& options);
+
+/// Removes nodes without effect whose results nobody reads.
+void remove_dead_nodes(Program& program);
+
+/// Runs, once, the pure nodes that read nothing but parameters and constants. Large results are left alone.
+void fold_constants(Program& program);
+
+}  // namespace dynrun::lowering
