@@ -210,7 +210,7 @@ void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& input
           const at::Tensor& tensor = inputs[static_cast<std::size_t>(input)];
           guards::watch_storage(tensor);
           segment.folded.push_back({input, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), tensor.const_data_ptr(),
-                                    tensor._version(), guards::alias_epoch(tensor)});
+                                    static_cast<std::uint32_t>(tensor._version()), guards::alias_epoch(tensor)});
         }
       }
     } catch (const std::exception& error) {
