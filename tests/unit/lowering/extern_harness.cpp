@@ -5,40 +5,11 @@
 
 #include <ATen/ATen.h>
 
-#include <map>
+#include <fmt/format.h>
+
+#include <chrono>
 
 namespace dynrun::lowering::test {
-namespace {
-
-Program make_program(const graph::Graph& graph, const std::vector<at::Tensor>& examples, const Options& options) {
-  Program program;
-  program.graph = graph;
-  program.examples = examples;
-  program.folded.assign(graph.inputs.size(), false);
-  program.options = &options;
-  for (graph::ValueId id : graph.outputs) program.output_types.push_back(graph.type_of(id));
-  return program;
-}
-
-void run_kernel(const Program& program, const LibraryKernel& kernel, runtime::Slots& slots, ExternRun& run) {
-  auto step = kernel.make({kernel.inputs.begin(), kernel.inputs.end()}, {kernel.outputs.begin(), kernel.outputs.end()});
-  if (!kernel.makes_outputs) {
-    for (graph::ValueId id : kernel.outputs) {
-      const graph::TensorType& type = program.graph.type_of(id);
-      slots[id] = at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype));
-    }
-    if (kernel.accumulate_into >= 0) slots[kernel.outputs[0]].copy_(slots[kernel.inputs[static_cast<std::size_t>(kernel.accumulate_into)]]);
-  }
-  step->run(slots);
-  for (graph::ValueId id : kernel.outputs) {
-    const graph::TensorType& type = program.graph.type_of(id);
-    TORCH_CHECK(slots[id].sizes() == type.sizes && slots[id].strides() == type.strides, step->describe(), ": layout is not the declared one");
-  }
-  run.steps.push_back(step->describe());
-}
-
-}  // namespace
-
 std::vector<at::Tensor> random_inputs(const graph::Graph& graph) {
   std::vector<at::Tensor> inputs;
   for (const graph::Input& input : graph.inputs) {
@@ -51,35 +22,107 @@ std::vector<at::Tensor> random_inputs(const graph::Graph& graph) {
   return inputs;
 }
 
+ExternProgram::ExternProgram(std::shared_ptr<const graph::Graph> graph, const std::vector<at::Tensor>& examples)
+    : program_(functionalise(*graph, examples, options_)) {
+  fold_batch_norm(program_);
+  choose_layouts(program_);
+  kernels_ = claim_library_kernels(program_);
+  std::map<std::int32_t, std::size_t> kernel_of;
+  for (std::size_t index = 0; index < kernels_.size(); ++index) {
+    for (std::int32_t node : kernels_[index].nodes) kernel_of[node] = index;
+  }
+  for (std::int32_t index = 0; index < static_cast<std::int32_t>(program_.graph.nodes.size()); ++index) {
+    auto found = kernel_of.find(index);
+    if (found == kernel_of.end()) {
+      const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
+      steps_.push_back({runtime::make_dispatch_step(program_.graph, node, [](graph::ValueId id) { return id; }), nullptr, node.outputs});
+      continue;
+    }
+    const LibraryKernel& kernel = kernels_[found->second];
+    if (kernel.nodes.back() != index) continue;
+    steps_.push_back({kernel.make({kernel.inputs.begin(), kernel.inputs.end()}, {kernel.outputs.begin(), kernel.outputs.end()}), &kernel, kernel.outputs});
+  }
+  for (const auto& [id, view] : program_.views) views_[view.root].push_back(id);
+}
+
+void ExternProgram::refresh_views(runtime::Slots& slots, graph::ValueId root) const {
+  auto found = views_.find(root);
+  if (found == views_.end() || !slots[root].defined()) return;
+  for (graph::ValueId id : found->second) {
+    const graph::TensorType& type = program_.graph.type_of(id);
+    slots[id] = slots[root].as_strided(type.sizes, type.strides, slots[root].storage_offset() + program_.views.at(id).offset);
+  }
+}
+
+void ExternProgram::run_step(const PlannedStep& planned, runtime::Slots& slots) const {
+  if (planned.kernel != nullptr && !planned.kernel->makes_outputs) {
+    const LibraryKernel& kernel = *planned.kernel;
+    for (graph::ValueId id : kernel.outputs) {
+      const graph::TensorType& type = program_.graph.type_of(id);
+      slots[id] = at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype));
+    }
+    if (kernel.accumulate_into >= 0) slots[kernel.outputs[0]].copy_(slots[kernel.inputs[static_cast<std::size_t>(kernel.accumulate_into)]]);
+  }
+  planned.step->run(slots);
+  for (graph::ValueId id : planned.outputs) {
+    if (id == graph::kNoValue) continue;
+    const graph::TensorType& type = program_.graph.type_of(id);
+    TORCH_CHECK(planned.kernel == nullptr || (slots[id].sizes() == type.sizes && slots[id].strides() == type.strides), planned.step->describe(),
+                ": layout is not the declared one");
+    refresh_views(slots, program_.root(id));
+  }
+}
+
+std::vector<at::Tensor> ExternProgram::run(const std::vector<at::Tensor>& inputs) const {
+  c10::InferenceMode inference;
+  runtime::Slots slots(program_.graph.values.size());
+  for (std::size_t index = 0; index < inputs.size(); ++index) slots[program_.graph.inputs[index].value] = inputs[index];
+  for (const auto& [id, tensor] : program_.constants) slots[id] = tensor;
+  for (const auto& [root, views] : views_) refresh_views(slots, root);
+  for (const PlannedStep& planned : steps_) run_step(planned, slots);
+  std::vector<at::Tensor> outputs;
+  for (graph::ValueId id : program_.graph.outputs) outputs.push_back(slots[id]);
+  return outputs;
+}
+
 ExternRun run_extern(const std::string& text, const std::vector<at::Tensor>& examples, const std::vector<at::Tensor>& inputs) {
   auto graph = std::make_shared<const graph::Graph>(graph::parse(text));
   ExternRun run;
   run.expected = runtime::make_replayer(graph)->run(inputs);
-  Options options;
-  Program program = make_program(*graph, examples, options);
-  fold_batch_norm(program);
-  choose_layouts(program);
-  std::map<std::int32_t, const LibraryKernel*> kernel_of;
-  const std::vector<LibraryKernel> kernels = claim_library_kernels(program);
-  for (const LibraryKernel& kernel : kernels) {
-    for (std::int32_t node : kernel.nodes) kernel_of[node] = &kernel;
+  const ExternProgram program(graph, examples);
+  run.outputs = program.run(inputs);
+  run.steps = program.claimed_steps();
+  run.dispatched = program.step_count() - static_cast<int>(run.steps.size());
+  run.folded = program.folded();
+  return run;
+}
+
+std::vector<std::string> ExternProgram::claimed_steps() const {
+  std::vector<std::string> claimed;
+  for (const PlannedStep& planned : steps_) {
+    if (planned.kernel != nullptr) claimed.push_back(planned.step->describe());
   }
-  runtime::Slots slots(program.graph.values.size());
-  for (std::size_t index = 0; index < inputs.size(); ++index) slots[graph->inputs[index].value] = inputs[index];
-  for (const auto& [id, tensor] : program.constants) slots[id] = tensor;
-  for (std::int32_t index = 0; index < static_cast<std::int32_t>(program.graph.nodes.size()); ++index) {
-    auto kernel = kernel_of.find(index);
-    if (kernel == kernel_of.end()) {
-      const graph::Node& node = program.graph.nodes[static_cast<std::size_t>(index)];
-      runtime::make_dispatch_step(program.graph, node, [](graph::ValueId id) { return id; })->run(slots);
-      ++run.dispatched;
-    } else if (kernel->second->nodes.back() == index) {
-      run_kernel(program, *kernel->second, slots, run);
+  return claimed;
+}
+
+std::vector<std::string> ExternProgram::time_steps(const std::vector<at::Tensor>& inputs) const {
+  c10::InferenceMode inference;
+  constexpr int kRuns = 10;
+  std::vector<double> best(steps_.size(), 1e9);
+  for (int run = 0; run < kRuns; ++run) {
+    runtime::Slots slots(program_.graph.values.size());
+    for (std::size_t index = 0; index < inputs.size(); ++index) slots[program_.graph.inputs[index].value] = inputs[index];
+    for (const auto& [id, tensor] : program_.constants) slots[id] = tensor;
+    for (const auto& [root, views] : views_) refresh_views(slots, root);
+    for (std::size_t index = 0; index < steps_.size(); ++index) {
+      const auto start = std::chrono::steady_clock::now();
+      run_step(steps_[index], slots);
+      best[index] = std::min(best[index], std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
   }
-  for (graph::ValueId id : program.graph.outputs) run.outputs.push_back(slots[id]);
-  run.folded = program.folded;
-  return run;
+  std::vector<std::string> lines;
+  for (std::size_t index = 0; index < steps_.size(); ++index) lines.push_back(fmt::format("{:8.3f} ms  {}", best[index], steps_[index].step->describe()));
+  return lines;
 }
 
 ExternRun run_extern(const std::string& text) {

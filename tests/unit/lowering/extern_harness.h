@@ -2,11 +2,40 @@
 // Runs a graph's text through fold_batch_norm, choose_layouts and claim_library_kernels alone, and compares with the operators.
 
 #include "lowering/extern/library_kernel.h"
+#include "lowering/passes/passes.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace dynrun::lowering::test {
+
+/// A graph with library kernels for what they claim and the dispatcher for all else.
+class ExternProgram {
+ public:
+  ExternProgram(std::shared_ptr<const graph::Graph> graph, const std::vector<at::Tensor>& examples);
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
+  std::vector<std::string> claimed_steps() const;
+  int step_count() const { return static_cast<int>(steps_.size()); }
+  const std::vector<bool>& folded() const { return program_.folded; }
+  /// The best time of each step and what it is, in order.
+  std::vector<std::string> time_steps(const std::vector<at::Tensor>& inputs) const;
+
+ private:
+  struct PlannedStep {
+    std::unique_ptr<runtime::Step> step;
+    const LibraryKernel* kernel = nullptr;  // null: the dispatcher
+    std::vector<graph::ValueId> outputs;
+  };
+  void refresh_views(runtime::Slots& slots, graph::ValueId root) const;
+  void run_step(const PlannedStep& planned, runtime::Slots& slots) const;
+
+  Options options_;
+  Program program_;
+  std::vector<LibraryKernel> kernels_;
+  std::vector<PlannedStep> steps_;
+  std::map<graph::ValueId, std::vector<graph::ValueId>> views_;
+};
 
 struct ExternRun {
   std::vector<at::Tensor> outputs, expected;
