@@ -1,5 +1,6 @@
 #include "lowering/schedule.h"
 
+#include "lowering/cat_kernel.h"
 #include "lowering/loops/decompose.h"
 
 #include <map>
@@ -179,8 +180,23 @@ class Scheduler {
     return rows >= kFewRows || row <= kLongRow;
   }
 
+  /// Parts that some kernel has yet to store can be stored in their place at once; where most lie in memory, libtorch joins them.
+  bool add_cat(std::int32_t node) {
+    std::vector<ValueId> parts = concatenated(program_.graph.nodes[static_cast<std::size_t>(node)]);
+    if (parts.empty()) return false;
+    auto fusable = [&](ValueId value) {
+      auto found = makers_.find(value);
+      return found != makers_.end() && found->second.size() == 1 && draft(find(found->second[0])).is_group() && uses_.only_reader(value, node);
+    };
+    if (std::count_if(parts.begin(), parts.end(), fusable) * 2 >= static_cast<std::ptrdiff_t>(parts.size())) return false;
+    std::optional<LibraryKernel> kernel = cat_kernel(program_, node);
+    if (kernel) add_claim(node, std::move(*kernel));
+    return kernel.has_value();
+  }
+
   bool add_fused(std::int32_t node) {
     if (program_.has_effect(node)) return false;
+    if (add_cat(node)) return true;
     auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (!definitions || definitions->empty() || !covers_uses(node, *definitions)) return false;
     std::vector<Space> spaces;

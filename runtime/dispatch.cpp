@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
+#include <ATen/ScalarOps.h>
 
 namespace dynrun::runtime {
 namespace {
@@ -46,7 +47,10 @@ c10::IValue build_items(const std::vector<graph::Argument>& items, const c10::Ty
 c10::IValue build(const graph::Argument& argument, const c10::Type& type, const ValueOf& value) {
   if (argument.is_list()) return build_items(argument.items(), type, value);
   if (argument.is_value()) return argument.value() == graph::kNoValue ? c10::IValue() : value(argument.value());
-  return argument.constant();
+  const c10::IValue& constant = argument.constant();
+  // A Python number where the schema says Tensor: a wrapped number, which does not decide the result's dtype.
+  if (type.kind() == c10::TypeKind::TensorType && constant.isScalar()) return at::native::wrapped_scalar_tensor(constant.toScalar());
+  return constant;
 }
 
 }  // namespace

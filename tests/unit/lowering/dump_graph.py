@@ -127,6 +127,8 @@ def print_program(program):
                 if bound:
                     aliases[node] = next(placeholders)
                     continue
+                if not isinstance(node.meta["val"], torch.Tensor):
+                    continue
                 kind = "input" if node.name in signature.user_inputs else "parameter"
                 lines.append(f"{kind} %{node.name}: {print_type(node.meta['val'])}")
             elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
