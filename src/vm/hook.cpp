@@ -20,9 +20,15 @@ std::set<std::pair<const bytecode::Code*, int>>& stressed() {
 
 bool installed = false;
 
+// A generator function's own frame only makes the generator: CPython does that.
+bool makes_generator(python::Frame* frame) {
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  return (frame->code->co_flags & kGenerators) && frame->owner != python::kOwnedByGenerator;
+}
+
 PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
   if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
-  ++the_counters.frames_cpython;
+  if (!makes_generator(frame)) ++the_counters.frames_cpython;
   return evaluate_in_cpython(thread, frame, throwing, false);
 }
 
@@ -39,9 +45,7 @@ PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool 
 
 bool is_wanted(PyThreadState* thread, python::Frame* frame) {
   if (policy == FramePolicy::kOff) return false;
-  // A generator function's own frame only makes the generator: CPython does that.
-  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if ((frame->code->co_flags & kGenerators) && frame->owner != python::kOwnedByGenerator) return false;
+  if (makes_generator(frame)) return false;
   if (dynrun_is_monitored(thread, frame->code)) return false;
   return policy == FramePolicy::kAll || !filter || filter(frame);
 }

@@ -1,5 +1,6 @@
 #include "vm/interpreter.h"
 
+#include "vm/hot.h"
 #include "vm/ops.h"
 
 namespace dynrun::vm {
@@ -283,6 +284,7 @@ bool Interpreter::loop() {
     Status status;
     if constexpr (kObserved) {
       Instruction instruction = instructions[here->pc];  // a copy: its code may die with the frame
+      here->frame->previous_instruction = units + instruction.offset;  // what the observer runs is on this line
       Decision decision = observer->before(*this, *here, instruction);
       if (decision != Decision::kExecute) {
         if (!observe(decision)) return false;
@@ -303,13 +305,30 @@ bool Interpreter::loop() {
         if (!hand_over()) return false;
         continue;
       }
+      const bool one_by_one = stressing();
+      python::Frame* const frame = here->frame;
+      PyObject** const locals = frame->localsplus;
+      PyObject* const constants = frame->code->co_consts;
+      std::int32_t pc = here->pc;
+      PyObject** sp = here->stack_pointer;
       do {
-        const Instruction& instruction = instructions[here->pc];
-        here->frame->previous_instruction = units + instruction.offset;
-        ++here->pc;
+        const Instruction& instruction = instructions[pc++];
+        status = Status::kNext;
+        if (run_hot(*this, locals, constants, instruction, pc, sp)) continue;
+        frame->previous_instruction = units + instruction.offset;
+        here->pc = pc;
+        here->stack_pointer = sp;
         status = kOperations[static_cast<int>(instruction.opcode)](*this, *here, instruction);
-      } while (status == Status::kNext && !stressing());
-      if (status != Status::kNext && !settle(status)) return false;
+        if (status != Status::kNext) break;
+        pc = here->pc;
+        sp = here->stack_pointer;
+      } while (!one_by_one);
+      if (status == Status::kNext) {
+        here->pc = pc;
+        here->stack_pointer = sp;
+        continue;
+      }
+      if (!settle(status)) return false;
     }
   }
 }
