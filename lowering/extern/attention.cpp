@@ -15,7 +15,7 @@ namespace {
 
 struct AttentionPlan {
   double scale = 1;
-  at::Tensor causal_mask;  // [queries, keys], true where a key is not to be seen; undefined when not causal
+  at::Tensor excluded;  // broadcast to [batch, heads, queries, keys], true where a key is not to be seen; undefined when all are
   TensorType output_type;
 };
 
@@ -26,7 +26,9 @@ void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor
   const at::Tensor q = as_heads(query), k = as_heads(key), v = as_heads(value);
   at::Tensor scores = at::empty({q.size(0), q.size(1), k.size(1)}, q.options());
   onednn::matmul(q, k.transpose(1, 2), scores, 0, static_cast<float>(plan.scale));
-  if (plan.causal_mask.defined()) scores.masked_fill_(plan.causal_mask, -std::numeric_limits<double>::infinity());
+  if (plan.excluded.defined()) {
+    scores.view({query.size(0), query.size(1), q.size(1), k.size(1)}).masked_fill_(plan.excluded, -std::numeric_limits<double>::infinity());
+  }
   at::softmax_out(scores, scores, -1);
   if (output.is_contiguous()) {
     onednn::matmul(scores, v, output.view({-1, output.size(2), output.size(3)}), 0, 1);
@@ -70,9 +72,9 @@ bool fits(const AttentionTypes& types) {
 }
 
 bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
-  const bool causal = plan.causal_mask.defined();
-  const std::string key = fmt::format("attention {} keys {} strides {} {} {} causal {}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
-                                      fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), causal);
+  const bool masked = plan.excluded.defined();
+  const std::string key = fmt::format("attention {} keys {} strides {} {} {} masked {}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
+                                      fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), masked);
   at::Tensor q, k, v, result;
   auto prepare = [&] {
     if (q.defined()) return;
@@ -82,7 +84,9 @@ bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
   };
   auto own = [&] {
     prepare();
-    at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, plan.scale);
+    std::optional<at::Tensor> mask;
+    if (masked) mask = plan.excluded.logical_not();
+    at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, plan.scale);
   };
   auto library = [&] {
     prepare();
@@ -91,12 +95,26 @@ bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
   return fastest(key, {{"libtorch", own}, {"oneDNN", library}}) == 1;
 }
 
+/// True where a query must not see a key; undefined when every query sees every key. Nullopt for a mask that is not known at
+/// compile time, is not boolean, or hides every key from a query (libtorch has a rule of its own for those).
+std::optional<at::Tensor> excluded_keys(ClaimContext& context, const Argument& mask, const AttentionTypes& types, bool causal) {
+  auto id = optional_tensor(context.program, mask);
+  if (!id || (causal && *id != graph::kNoValue)) return std::nullopt;
+  if (causal) return at::ones({types.query.sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
+  if (*id == graph::kNoValue) return at::Tensor();
+  auto tensor = context.program.known(*id);
+  if (!tensor || tensor->scalar_type() != at::kBool || tensor->dim() < 2 || tensor->dim() > 4) return std::nullopt;
+  context.program.mark_folded(*id);
+  if (tensor->all().item<bool>()) return at::Tensor();
+  if (!tensor->any(-1).all().item<bool>()) return std::nullopt;
+  return tensor->logical_not().contiguous();
+}
+
 }  // namespace
 
 std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) {
   const Node& node = context.node(index);
   if (node.op_name() != "aten::scaled_dot_product_attention" || !onednn::available()) return std::nullopt;
-  if (!(node.arguments[3].is_constant() && node.arguments[3].constant().isNone())) return std::nullopt;
   auto dropout = number_argument(node.arguments[4]);
   auto causal = bool_argument(node.arguments[5]);
   if (!dropout || *dropout != 0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false)) return std::nullopt;
@@ -118,7 +136,9 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
   if (!(std::abs(plan.scale) > 0)) return std::nullopt;
   constexpr std::int64_t kMostScores = 1 << 24;
   if (types.query.sizes[0] * types.query.sizes[1] * types.query.sizes[2] * types.key.sizes[2] > kMostScores) return std::nullopt;
-  if (*causal) plan.causal_mask = at::ones({types.query.sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
+  auto excluded = excluded_keys(context, node.arguments[3], types, *causal);
+  if (!excluded) return std::nullopt;
+  plan.excluded = *excluded;
   if (!is_faster(types, plan)) return std::nullopt;
   Claim claim;
   claim.kernel.nodes = {index};

@@ -96,7 +96,7 @@ std::vector<double> measure(const std::vector<Candidate>& candidates) {
   const auto start = Clock::now();
   for (int round = 0; round < kMostRounds; ++round) {
     for (std::size_t index = 0; index < candidates.size(); ++index) {
-      if (works[index]) best[index] = std::min(best[index], time_run(candidates[index]));
+      if (works[index]) best[index] = std::min(best[index], candidates[index].handicap * time_run(candidates[index]));
     }
     std::vector<double> sorted = best;
     std::sort(sorted.begin(), sorted.end());

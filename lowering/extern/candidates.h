@@ -10,6 +10,7 @@ namespace dynrun::lowering {
 struct Candidate {
   std::string name;
   std::function<void()> run;  // one call on real shapes; one that throws is never chosen
+  double handicap = 1;        // its time counts this much more, for what else it costs (memory)
 };
 
 /// The index of the fastest. The first candidate is kept unless another is at least 8 % faster (so that noise does not decide). What was measured for `key`

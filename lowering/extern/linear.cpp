@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace dynrun::lowering {
 namespace {
@@ -58,42 +59,57 @@ std::optional<LinearCall> match_linear(const Program& program, const Node& node)
   return call;
 }
 
-enum class LinearWay { kPacked, kMatmul, kLibtorch };
+/// What a product that adds to its result starts from: bias, addend or their sum; nothing when there is neither.
+void start_result(const at::Tensor& result, const std::optional<at::Tensor>& bias, const at::Tensor& addend) {
+  at::Tensor out = result;
+  if (bias && addend.defined()) at::add_out(out, addend, *bias);
+  else if (bias) out.copy_(bias->expand_as(out));
+  else if (addend.defined()) out.copy_(addend);
+}
 
-/// Packed weights are a second copy in memory: plain oneDNN matmul is preferred where it is about as fast.
-LinearWay choose_way(const LinearCall& call, const Tail& tail) {
-  const bool has_bias = call.bias != graph::kNoValue;
-  const bool plain = !has_bias && tail.nodes.empty();
-  const std::string key =
-      fmt::format("linear {}x{}x{}{} bias {}", call.rows, call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias);
-  at::Tensor x, w, result;
+enum class LinearWay { kMatmul, kPacked, kLibtorch };
+
+/// What computes a linear layer best: oneDNN's matmul on the weight as it is, into a buffer that starts as bias and addend; its
+/// inner product on a packed weight, a second copy in memory; or libtorch's own operator.
+LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor& weight) {
+  constexpr double kMemoryHandicap = 1.12;
+  constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
+  const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
+  const std::string key = fmt::format("linear {}x{}x{}{} bias {} sum {} {}", call.rows, call.columns_in, call.columns_out,
+                                      call.weight_is_transposed ? " transposed" : "", has_bias, has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
+  at::Tensor x, other, result;
   std::optional<at::Tensor> b, packed;
   auto prepare = [&] {
     if (x.defined()) return;
     x = at::ones({call.rows, call.columns_in});
-    w = call.weight_is_transposed ? at::ones({call.columns_in, call.columns_out}).t() : at::ones({call.columns_out, call.columns_in});
     result = at::empty({call.rows, call.columns_out});
+    other = at::ones({call.rows, call.columns_out});
     if (has_bias) b = at::ones({call.columns_out});
   };
-  Candidate packed_way{"packed", [&] {
-    prepare();
-    if (!packed) packed = onednn::pack_linear_weight(w, call.rows);
-    onednn::linear(x, *packed, b, {});
-  }};
+  // What is left to another kernel counts too.
+  auto finish = [&](const at::Tensor& value, bool sum_is_done) {
+    if (has_addend && !sum_is_done) at::add_out(result, value, other);
+    if (tail.epilogue) tail.epilogue->exact(value);
+  };
   Candidate matmul_way{"matmul", [&] {
     prepare();
-    onednn::matmul(x, w.t(), result, 0, 1);
+    start_result(result, b, has_addend ? other : at::Tensor());
+    onednn::matmul(x, weight.t(), result, has_bias || has_addend ? 1 : 0, 1);
+    finish(result, true);
   }};
+  Candidate packed_way{"packed", [&] {
+    prepare();
+    TORCH_CHECK(weight.numel() * weight.element_size() <= kMostPackedBytes, "too large to pack");
+    if (!packed) packed = onednn::pack_linear_weight(weight, call.rows);
+    if (has_addend) onednn::linear_add(x, other, *packed, b);
+    else onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
+  }, kMemoryHandicap};
   Candidate libtorch_way{"libtorch", [&] {
     prepare();
-    at::linear(x, w, b);
+    finish(at::linear(x, weight, b), false);
   }};
-  if (plain) {
-    constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kLibtorch};
-    return kWays[fastest(key, {matmul_way, packed_way, libtorch_way})];
-  }
-  constexpr LinearWay kWays[] = {LinearWay::kPacked, LinearWay::kLibtorch};
-  return kWays[fastest(key, {packed_way, libtorch_way})];
+  constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kLibtorch};
+  return kWays[fastest(key, {matmul_way, packed_way, libtorch_way})];
 }
 
 struct LinearPlan {
@@ -133,26 +149,54 @@ class PackedLinearStep : public runtime::Step {
   runtime::SlotId output_;
 };
 
-/// input @ weight without a packed copy, into the planned buffer. The weight stays an input of the step.
+/// bias + addend + input @ weight into the planned buffer. The weight stays an input of the step.
 class PlainLinearStep : public runtime::Step {
  public:
-  PlainLinearStep(bool transpose, runtime::SlotId input, runtime::SlotId weight, runtime::SlotId output)
-      : transpose_(transpose), input_(input), weight_(weight), output_(output) {}
+  /// The slots of input, weight, then addend and bias where there are some.
+  PlainLinearStep(bool transpose, bool has_addend, bool has_bias, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+      : transpose_(transpose), has_addend_(has_addend), has_bias_(has_bias), inputs_(std::move(inputs)), output_(output) {}
 
   void run(runtime::Slots& slots) const override {
-    const at::Tensor& input = slots[input_];
-    const at::Tensor& weight = slots[weight_];
+    const at::Tensor& input = slots[inputs_[0]];
+    const at::Tensor& weight = slots[inputs_[1]];
     const at::Tensor& output = slots[output_];
-    onednn::matmul(input.reshape({-1, input.size(-1)}), transpose_ ? weight.t() : weight, output.view({-1, output.size(-1)}), 0, 1);
+    std::optional<at::Tensor> bias;
+    if (has_bias_) bias = slots[inputs_.back()];
+    start_result(output, bias, has_addend_ ? slots[inputs_[2]] : at::Tensor());
+    onednn::matmul(input.reshape({-1, input.size(-1)}), transpose_ ? weight.t() : weight, output.view({-1, output.size(-1)}),
+                   has_bias_ || has_addend_ ? 1 : 0, 1);
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return fmt::format("oneDNN matmul ({}, {}) -> {}", input_, weight_, output_); }
+  std::string describe() const override {
+    return fmt::format("oneDNN matmul{} ({}) -> {}", has_addend_ ? " + sum" : "", fmt::join(inputs_, ", "), output_);
+  }
 
  private:
-  bool transpose_;
-  runtime::SlotId input_, weight_, output_;
+  bool transpose_, has_addend_, has_bias_;
+  std::vector<runtime::SlotId> inputs_;
+  runtime::SlotId output_;
 };
+
+std::optional<Claim> plain_claim(ClaimContext& context, std::int32_t index, const LinearCall& call, const Tail& tail) {
+  const bool has_addend = tail.addend != graph::kNoValue, has_bias = call.bias != graph::kNoValue;
+  Claim claim;
+  claim.kernel.nodes = {index};
+  claim.kernel.inputs = {call.input, call.weight};
+  claim.kernel.outputs = {call.output};
+  if (has_addend) {
+    claim.kernel.nodes.push_back(tail.nodes[0]);
+    claim.kernel.inputs.push_back(tail.addend);
+    claim.kernel.outputs = {tail.result};
+  }
+  if (has_bias) claim.kernel.inputs.push_back(call.bias);
+  if (!context.type(claim.kernel.outputs[0]).is_contiguous()) return std::nullopt;
+  claim.make = [transpose = !call.weight_is_transposed, has_addend, has_bias](FiniteGuard, std::vector<runtime::SlotId> inputs,
+                                                                              std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<PlainLinearStep>(transpose, has_addend, has_bias, std::move(inputs), outputs[0]);
+  };
+  return claim;
+}
 
 Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& call, const Tail& tail) {
   at::Tensor weight = context.read_known(call.weight);
@@ -189,17 +233,10 @@ std::optional<Claim> claim_linear(ClaimContext& context, std::int32_t index) {
     return is_plain_float(context.program, addend) && type.sizes == context.type(sum).sizes && type.is_contiguous() && !context.program.known(addend);
   };
   const Tail tail = match_tail(context, index, TailForm::kAddOrUnary, allow_addend);
-  const LinearWay way = choose_way(*call, tail);
+  const at::Tensor known = *context.program.known(call->weight);
+  const LinearWay way = choose_way(*call, tail, call->weight_is_transposed ? known.t() : known);
   if (way == LinearWay::kLibtorch) return std::nullopt;
-  if (way == LinearWay::kPacked || !context.type(call->output).is_contiguous()) return packed_claim(context, index, *call, tail);
-  Claim claim;
-  claim.kernel.nodes = {index};
-  claim.kernel.inputs = {call->input, call->weight};
-  claim.kernel.outputs = {call->output};
-  claim.make = [transpose = !call->weight_is_transposed](FiniteGuard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
-    return std::make_unique<PlainLinearStep>(transpose, inputs[0], inputs[1], outputs[0]);
-  };
-  return claim;
+  return way == LinearWay::kPacked ? packed_claim(context, index, *call, tail) : plain_claim(context, index, *call, tail);
 }
 
 }  // namespace dynrun::lowering

@@ -70,6 +70,25 @@ TEST_CASE("attention equals the operator", "[extern]") {
   }
 }
 
+TEST_CASE("attention with a mask that is known equals the operator", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const std::string text =
+      "graph\ninput %q: float32[2, 3, 9, 8]\ninput %k: float32[2, 3, 9, 8]\ninput %v: float32[2, 3, 9, 8]\nparameter %mask: bool[2, 1, 9, 9]\n"
+      "%y: float32[2, 3, 9, 8] = aten::scaled_dot_product_attention(%q, %k, %v, %mask, 0.0, false, None, false)\nreturn %y\n";
+  std::vector<at::Tensor> inputs;
+  for (int index = 0; index < 3; ++index) inputs.push_back(at::empty({2, 3, 9, 8}).normal_());
+  const at::Tensor all = at::ones({2, 1, 9, 9}, at::kBool), lower = at::ones({2, 1, 9, 9}, at::kBool).tril_();
+  at::Tensor hidden = lower.clone();
+  hidden[1][0][4].fill_(false);
+  for (const at::Tensor& mask : {all, lower, hidden}) {
+    auto with_mask = inputs;
+    with_mask.push_back(mask);
+    ExternRun run = run_extern(text, with_mask, with_mask);
+    CHECK(all_close(run));
+    CHECK(run.steps.size() == (mask.is_same(hidden) ? 0 : 1));
+  }
+}
+
 TEST_CASE("times of the candidates at the sizes of real models", "[.benchmark]") {
   for (auto [rows, in, out] : {std::tuple{128, 768, 768}, {128, 768, 3072}, {197, 384, 1536}, {1, 4096, 1000}}) {
     run_extern(fmt::format("graph\ninput %x: float32[{0}, {1}]\nparameter %w: float32[{2}, {1}]\nparameter %b: float32[{2}]\n"
