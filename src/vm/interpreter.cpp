@@ -334,9 +334,10 @@ bool Interpreter::loop() {
 }
 
 PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
-  // A call that CPython's evaluator would have made from the frame below without recursing is not counted.
+  // Counted as CPython counts it; but below a frame that CPython evaluates it might have been inlined there, had there been
+  // no hook: then only the real stack limits.
   auto* caller = reinterpret_cast<python::Frame*>(thread->cframe->current_frame);
-  bool from_vm = parent && parent->top && parent->top->frame == caller;
+  bool from_vm = !caller || (parent && parent->top && parent->top->frame == caller);
   bool counted = from_vm && frame->owner != python::kOwnedByGenerator;
   if (dynrun_check_stack() < 0 || (counted && dynrun_enter_evaluator(thread) < 0)) {
     dynrun_clear_frame(thread, frame);

@@ -16,6 +16,38 @@ Status push_python_call(Interpreter& vm, Activation& top, PyObject* callable, Py
   return called ? vm.began_call() : Status::kError;
 }
 
+// Calls a function of C's by the convention that CPython's specialised CALL uses for it: without a recursion check. False: it
+// is none of those.
+bool call_directly(PyObject* callable, PyObject** arguments, Py_ssize_t total, PyObject* names, PyObject** result) {
+  constexpr int kWithKeywords = METH_FASTCALL | METH_KEYWORDS;
+  PyObject* self;
+  PyMethodDef* method;
+  if (PyCFunction_CheckExact(callable)) {
+    self = PyCFunction_GET_SELF(callable);
+    method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
+  } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && total > 0) {
+    auto* descriptor = reinterpret_cast<PyMethodDescrObject*>(callable);
+    self = *arguments++;
+    --total;
+    method = descriptor->d_method;
+    if (!Py_IS_TYPE(self, descriptor->d_common.d_type)) return false;
+  } else {
+    return false;
+  }
+  auto function = reinterpret_cast<void (*)()>(method->ml_meth);
+  if (method->ml_flags == kWithKeywords) {
+    Py_ssize_t positional = total - (names ? PyTuple_GET_SIZE(names) : 0);
+    if (positional < 0) return false;
+    *result = reinterpret_cast<_PyCFunctionFastWithKeywords>(function)(self, arguments, positional, names);
+    return true;
+  }
+  if (method->ml_flags == METH_FASTCALL && !names) {
+    *result = reinterpret_cast<_PyCFunctionFast>(function)(self, arguments, total);
+    return true;
+  }
+  return false;
+}
+
 bool check_iterable(PyObject* function, PyObject* arguments) {
   if (Py_TYPE(arguments)->tp_iter || PySequence_Check(arguments)) return true;
   // This runs with another error set, or with none.
@@ -79,8 +111,11 @@ DYNRUN_OP(Call) {
   if (Machine::is_inlinable(callable)) {
     return push_python_call(vm, top, callable, arguments, bottom, positional, names);
   }
-  PyObject* result = PyObject_Vectorcall(callable, arguments,
-                                         static_cast<std::size_t>(positional) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  PyObject* result;
+  if (!call_directly(callable, arguments, total, names, &result)) {
+    result = PyObject_Vectorcall(callable, arguments, static_cast<std::size_t>(positional) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                 names);
+  }
   Py_DECREF(callable);
   for (Py_ssize_t i = 0; i < total; ++i) Py_DECREF(arguments[i]);
   top.stack_pointer = bottom;

@@ -5,6 +5,7 @@
 #include "vm/machine.h"
 
 #include <Python.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -83,6 +84,11 @@ int main(int argc, char** argv) {
   void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return 2;
   dynrun_set_stack_low(stack);
+  // Python's threads too: their stacks are mapped as they are used.
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, std::size_t{1} << 28);
+  pthread_setattr_default_np(&attributes);
   getcontext(&python_context);
   python_context.uc_stack.ss_sp = stack;
   python_context.uc_stack.ss_size = kStackBytes;
