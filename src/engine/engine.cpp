@@ -42,21 +42,26 @@ PyTypeObject* module_class() {
 
 bool is_module(PyObject* object) { return object && module_class() && PyObject_TypeCheck(object, module_class()); }
 
+/// A tensor that is data: parameters alone are what initialisation and bookkeeping handle, and those run once.
+bool is_data(PyObject* object) {
+  return guards::is_tensor(object) && !(guards::tensor_of(object).is_leaf() && guards::tensor_of(object).requires_grad());
+}
+
 bool holds_tensor(PyObject* object) {
   if (object == nullptr) return false;
-  if (guards::is_tensor(object) || is_module(object)) return true;
+  if (is_data(object)) return true;
   if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
     Py_ssize_t count = std::min<Py_ssize_t>(Py_SIZE(object), 8);
     for (Py_ssize_t i = 0; i < count; i++) {
       PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
-      if (guards::is_tensor(item)) return true;
+      if (is_data(item)) return true;
     }
   }
   if (PyDict_CheckExact(object) && PyDict_GET_SIZE(object) <= 16) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(object, &at, &key, &value)) {
-      if (guards::is_tensor(value)) return true;
+      if (is_data(value)) return true;
     }
   }
   return false;
@@ -74,13 +79,6 @@ bool takes_tensors(python::Frame* frame) {
   return false;
 }
 
-std::size_t heat_key(python::Frame* frame) {
-  PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
-  std::size_t key = std::hash<const void*>()(frame->code);
-  if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
-  return key;
-}
-
 bool filter(python::Frame* frame) { return the_engine->wants(frame); }
 
 }  // namespace
@@ -90,6 +88,13 @@ Engine* engine() { return the_engine; }
 int& Engine::disabled_depth() {
   thread_local int depth = 0;
   return depth;
+}
+
+std::size_t Engine::heat_key(python::Frame* frame) {
+  PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  std::size_t key = std::hash<const void*>()(frame->code);
+  if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
+  return key;
 }
 
 Engine::Engine(const DynrunOptions& options) : options_(options) {}
@@ -105,7 +110,12 @@ bool Engine::is_marked(python::Frame* frame) {
   return is_module(self) && holds(self);
 }
 
-Heat& Engine::heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
+void Engine::reject(const trace::EntryPoint& point, std::size_t key) {
+  heat_[key].rejected = true;
+  Entry& entry = entry_at(point);
+  entry.given_up = true;
+  entry.segments.clear();
+}
 
 bool Engine::is_hot(python::Frame* frame, bool count) {
   Heat& heat = heat_of(frame);
@@ -117,8 +127,10 @@ bool Engine::is_hot(python::Frame* frame, bool count) {
   // Code that is called many times by code that runs for the first time may soon be part of something larger.
   bool inside_cold = false;
   int depth = 0;
-  for (python::Frame* outer = frame->previous; outer && depth < 200; outer = outer->previous, depth++) {
-    if (outer->owner == python::kOwnedByCStack || !(outer->code->co_flags & CO_OPTIMIZED)) continue;
+  // The new frame itself may not be linked yet.
+  auto* innermost = reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame);
+  for (python::Frame* outer = innermost; outer && depth < 200; outer = outer->previous, depth++) {
+    if (outer == frame || outer->owner == python::kOwnedByCStack || !(outer->code->co_flags & CO_OPTIMIZED)) continue;
     auto found = heat_.find(heat_key(outer));
     if (found != heat_.end() && found->second.count == 1 && !found->second.rejected) inside_cold = true;
   }

@@ -45,7 +45,10 @@ class Engine final : public vm::Engine {
   bool wants(python::Frame* frame);
 
   Entry& entry_at(const trace::EntryPoint& point);
-  Heat& heat_of(python::Frame* frame);
+  static std::size_t heat_key(python::Frame* frame);
+  Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
+  /// The code that starts there is not worth recording: it is left to CPython from now on.
+  void reject(const trace::EntryPoint& point, std::size_t key);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   void lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs);

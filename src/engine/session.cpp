@@ -18,11 +18,17 @@ constexpr int kMaxFruitless = 6;
 }  // namespace
 
 Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now)
-    : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now) {}
+    : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now), origin_(trace::entry_point(&base, &base)),
+      heat_key_(engine.heat_key(base.frame)) {}
 
 Session::~Session() = default;
 
 void Session::detach() {
+  // Recorded from end to end without one operator: CPython runs such code as well as anybody.
+  if (state_ != State::kIdle && recorded_ && captured_ == 0) {
+    Entry& entry = engine_.entry_at(origin_);
+    if (entry.recordings >= 1 && entry.failures == 0) engine_.reject(origin_, heat_key_);
+  }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
   scope_.reset();
@@ -65,7 +71,7 @@ Decision Session::probe() {
   bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly;
   skip_replay_ = false;
   if (never || entry.recordings >= kMaxRecordings || entry.failures >= kMaxFailures) {
-    if (function_entry && entry.segments.empty()) engine_.heat_of(base_->frame).rejected = true;
+    if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_);
     detach();
     return Decision::kResume;
   }
@@ -81,6 +87,7 @@ Session*& Session::recording_here() {
 }
 
 void Session::start_recording() {
+  recorded_ = true;
   state_ = State::kRecord;
   recording_here() = this;
   trace::Recorder::Limits limits;
@@ -96,16 +103,17 @@ void Session::end_recording(bool finished) {
   auto recorder = std::move(recorder_);
   if (recorder->why()) engine_.count_break(*recorder->why());
   std::unique_ptr<trace::Segment> segment = recorder->take();
-  if (!segment) return;
-  Entry& entry = engine_.entry_at(segment->entry);
-  fruitless_ = segment->operators == 0 ? fruitless_ + 1 : 0;
-  bool whole_function = finished && segment->entry.frames.size() == 1 && segment->entry.frames[0].second == 0;
-  if (whole_function && segment->operators == 0) {
-    // No tensor work at all: CPython runs such code as well as anybody.
-    entry.given_up = true;
-    engine_.heat_of(base_->frame).rejected = true;
+  if (!segment) {
+    engine_.entry_at(origin_).failures++;
     return;
   }
+  Entry& entry = engine_.entry_at(segment->entry);
+  fruitless_ = segment->operators == 0 ? fruitless_ + 1 : 0;
+  bool whole_function = finished && captured_ == 0 && segment->entry.frames.size() == 1 && segment->entry.frames[0].second == 0;
+  if (whole_function && segment->operators == 0) {
+    return;
+  }
+  captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
   engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
 }
@@ -186,6 +194,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     case trace::ReplayResult::kRaised: detach(); return Decision::kRaise;
   }
   engine_.count_replay(segment);
+  captured_ += segment.operators;
   if (returned) {
     bool base_returned = machine_.result != nullptr;
     detach();

@@ -46,6 +46,10 @@ class Session final : public vm::Observer {
   State state_ = State::kProbe;
   std::unique_ptr<trace::Recorder> recorder_;
   std::optional<trace::RecordingScope> scope_;
+  trace::EntryPoint origin_;
+  std::size_t heat_key_;
+  bool recorded_ = false;
+  std::uint64_t captured_ = 0;
   int fruitless_ = 0;
   bool skip_replay_ = false;
 };

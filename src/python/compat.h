@@ -76,6 +76,9 @@ const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread);
 /// Whether tracing, profiling or monitoring is active, anywhere or for this code.
 int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code);
 
+/// Tells the thread's trace function, where there is one, that the raised exception reached the current frame.
+void dynrun_trace_raised(PyThreadState* thread);
+
 /// The generator, coroutine or async generator that owns the frame (borrowed).
 PyObject* dynrun_generator_of(DynrunFrame* frame);
 /// Marks the generator of `frame` as suspended and takes its exception state off the thread's chain.

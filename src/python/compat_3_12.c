@@ -464,6 +464,28 @@ int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code) {
   return code->_co_monitoring != NULL && any_tool(code->_co_monitoring->local_monitors.tools, _PY_MONITORING_LOCAL_EVENTS);
 }
 
+void dynrun_trace_raised(PyThreadState* thread) {
+  if (thread->c_tracefunc == NULL || thread->tracing) return;
+  PyObject* raised = PyErr_GetRaisedException();
+  PyFrameObject* frame = PyThreadState_GetFrame(thread);
+  PyObject* traceback = PyException_GetTraceback(raised);
+  PyObject* argument = PyTuple_Pack(3, (PyObject*)Py_TYPE(raised), raised, traceback ? traceback : Py_None);
+  Py_XDECREF(traceback);
+  int failed = argument == NULL;
+  if (!failed && frame != NULL) {
+    PyThreadState_EnterTracing(thread);
+    failed = thread->c_tracefunc(thread->c_traceobj, frame, PyTrace_EXCEPTION, argument) != 0;
+    PyThreadState_LeaveTracing(thread);
+  }
+  Py_XDECREF(argument);
+  Py_XDECREF(frame);
+  if (failed && PyErr_Occurred()) {
+    Py_DECREF(raised);  // the trace function's error takes its place
+  } else {
+    PyErr_SetRaisedException(raised);
+  }
+}
+
 // ---- generators ----
 
 PyObject* dynrun_generator_of(DynrunFrame* frame) { return (PyObject*)_PyFrame_GetGenerator(frame); }

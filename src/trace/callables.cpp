@@ -150,7 +150,10 @@ void add_torch() {
                        "_get_autocast_enabled", "is_any_autocast_enabled", "_is_any_autocast_enabled", "_functorch.maybe_current_level",
                        "_are_functorch_transforms_active", "_get_deterministic_algorithms", "get_default_dtype", "_is_tracing",
                        "_get_cudnn_enabled", "_get_mkldnn_enabled", "_is_torch_function_all_disabled", "_get_flash_sdp_enabled",
-                       "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_functorch.peek_interpreter_stack"},
+                       "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_get_cudnn_benchmark", "_get_cudnn_deterministic", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32",
+                       "_cuda_isInBadFork", "_get_overrideable_sdp_enabled", "_get_cudnn_sdp_enabled", "_is_mkldnn_enabled", "_get_nnpack_enabled",
+                       "_get_float32_matmul_precision", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
+                       "is_grad_enabled", "_get_default_device", "_functorch.is_functorch_wrapped_tensor", "_is_alias_of", "_dispatch_has_kernel", "_functorch.peek_interpreter_stack"},
           kPureKind);
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
                     "get_default_dtype", "Size", "device", "finfo", "iinfo"},
@@ -165,13 +168,18 @@ void build_callable_table() {
   add_builtins();  // last: a shared object keeps the stricter class
 }
 
+PyObject* bound_object(PyObject* function) {
+  PyObject* self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : nullptr;
+  if (self == nullptr || PyModule_Check(self) || PyType_Check(self) || PyCapsule_CheckExact(self)) return nullptr;
+  return std::string(Py_TYPE(self)->tp_name).rfind("pybind11_", 0) == 0 ? nullptr : self;
+}
+
 CallKind classify_callable(PyObject* callable) {
   auto found = table().find(callable);
   if (found != table().end()) return found->second;
   // A method bound to an object: judged by the unbound one.
   if (PyCFunction_Check(callable)) {
-    PyObject* self = PyCFunction_GET_SELF(callable);
-    if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) {
+    if (PyObject* self = bound_object(callable)) {
       Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
       found = descriptor ? table().find(descriptor) : table().end();

@@ -33,6 +33,9 @@ struct CallKind {
   Model model = Model::kNone;
 };
 
+/// The object that a built-in method is bound to, borrowed; null for a module's function, a class's static one, or pybind11's.
+PyObject* bound_object(PyObject* function);
+
 /// The class of a C callable: a built-in function or method, a method descriptor, a slot wrapper or a built-in type.
 CallKind classify_callable(PyObject* callable);
 

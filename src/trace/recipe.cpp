@@ -68,9 +68,14 @@ PyObject* Kitchen::make_function(const RecipeNode& node) {
     PyObject* value = make(node.children[static_cast<std::size_t>(child)]);
     return value != nullptr && set(function.get(), value) == 0;
   };
-  if (!part(1, PyFunction_SetDefaults) || !part(2, PyFunction_SetKwDefaults) || !part(3, PyFunction_SetClosure) ||
-      !part(4, PyFunction_SetAnnotations))
-    return nullptr;
+  if (!part(1, PyFunction_SetDefaults) || !part(2, PyFunction_SetKwDefaults) || !part(3, PyFunction_SetClosure)) return nullptr;
+  if (node.children[4] != kNullRecipe) {
+    // CPython keeps annotations as a tuple until they are asked for; PyFunction_SetAnnotations takes only a dict.
+    PyObject* annotations = make(node.children[4]);
+    if (annotations == nullptr) return nullptr;
+    reinterpret_cast<PyFunctionObject*>(function.get())->func_annotations = Py_NewRef(annotations);
+  }
+  Py_SETREF(reinterpret_cast<PyFunctionObject*>(function.get())->func_name, Py_NewRef(node.names[0].get()));
   return function.release();
 }
 

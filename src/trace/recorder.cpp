@@ -49,8 +49,9 @@ const Recorder::Handler* Recorder::handlers() {
     std::array<Handler, bytecode::kOpcodeCount> t{};
     auto set = [&](Opcode opcode, Handler handler) { t[static_cast<std::size_t>(opcode)] = handler; };
     for (Opcode opcode : {Opcode::kNop, Opcode::kResume, Opcode::kPopTop, Opcode::kPushNull, Opcode::kEndFor, Opcode::kCopy, Opcode::kSwap,
-                          Opcode::kLoadConst, Opcode::kJumpForward, Opcode::kLoadAssertionError})
+                          Opcode::kJumpForward, Opcode::kLoadAssertionError})
       set(opcode, &Recorder::plain);
+    set(Opcode::kLoadConst, &Recorder::load_const);
     set(Opcode::kLoadFast, &Recorder::load_fast), set(Opcode::kLoadFastCheck, &Recorder::load_fast);
     set(Opcode::kStoreFast, &Recorder::store_fast), set(Opcode::kDeleteFast, &Recorder::store_fast);
     set(Opcode::kLoadFastAndClear, &Recorder::load_fast_and_clear);
@@ -176,7 +177,14 @@ Flow Recorder::cut_afterwards(bool raised) {
   return finish_at(machine_.top, &pending_, pending_.pc) ? Flow::kCut : Flow::kDropped;
 }
 
-void Recorder::entered(vm::Machine&, vm::Activation&) { frames_++; }
+void Recorder::entered(vm::Machine&, vm::Activation& activation) {
+  frames_++;
+  // What argument binding made: the tuple of *args, the dict of **kwargs.
+  PyCodeObject* code = activation.code->object;
+  int slot = code->co_argcount + code->co_kwonlyargcount;
+  if (code->co_flags & CO_VARARGS) learn_fresh(activation.locals()[slot++]);
+  if (code->co_flags & CO_VARKEYWORDS) learn_fresh(activation.locals()[slot]);
+}
 
 void Recorder::leaving(vm::Machine&, vm::Activation& activation) {
   for (int depth = 0; depth < kept_; depth++) {

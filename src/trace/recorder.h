@@ -129,6 +129,7 @@ class Recorder {
   guards::SourceId source_of(PyObject* object);         // kNoSource when not external
   guards::SourceId type_source(PyObject* object);       // a source for type(object)
   bool is_fresh(PyObject* object) { Object* known = find(object); return known && known->known == Known::kFresh; }
+  guards::SourceId local_source(std::size_t depth, std::size_t slot);
   bool read_local(vm::Activation& activation, int slot);
   bool learn_function_defaults(PyObject* function);
   guards::SourceId globals_source(vm::Activation& activation);
@@ -137,7 +138,7 @@ class Recorder {
   bool is_dirty(PyObject* container) { return dirty_.count(container) != 0; }
 
   // Attributes. (recorder_attributes.cpp)
-  enum class Attribute : std::uint8_t { kValue, kCallGetter, kCallGetattr, kMissing, kRun, kUnknown };
+  enum class Attribute : std::uint8_t { kValue, kCallGetter, kCallDescriptor, kCallGetattr, kMissing, kRun, kUnknown };
   Attribute look_up(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, guards::SourceId* source);
@@ -152,6 +153,7 @@ class Recorder {
 
   // Loads, stores, stack. (recorder_moves.cpp)
   Flow plain(vm::Activation&, const bytecode::Instruction&);
+  Flow load_const(vm::Activation&, const bytecode::Instruction&);
   Flow load_fast(vm::Activation&, const bytecode::Instruction&);
   Flow store_fast(vm::Activation&, const bytecode::Instruction&);
   Flow load_fast_and_clear(vm::Activation&, const bytecode::Instruction&);
@@ -194,7 +196,8 @@ class Recorder {
   Truth truth_of(PyObject* object, PyObject** method);
   bool index_ok(PyObject* index);
   bool operand_ok(PyObject* operand, bool* tensor);
-  PyObject* python_method(PyObject* object, const char* name);  // borrowed Python function of the class, or null
+  /// The Python function of that name in the object's class, borrowed, or null. With a source the object is learnt from there first.
+  PyObject* python_method(PyObject* object, const char* name, guards::SourceId source = guards::kNoSource);
 
   // Calls. (recorder_calls.cpp)
   struct CallSite {
@@ -245,7 +248,7 @@ class Recorder {
   std::unordered_map<PyObject*, Object> objects_;
   std::vector<guards::SourceId> input_sources_;
   std::vector<at::Tensor> inputs_;
-  std::unordered_map<c10::TensorImpl*, guards::SourceId> outside_tensors_;
+  std::unordered_map<c10::TensorImpl*, std::pair<guards::SourceId, std::string>> outside_tensors_;
 
   struct EntrySlots {
     vm::Activation* activation;

@@ -96,6 +96,10 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
       *getter = function;
       return Attribute::kCallGetter;
     }
+    if (PyObject* get = python_method(found, "__get__", guards_.read(SourceKind::kTypeAttribute, type_source(object), 0, name))) {
+      *getter = get;
+      return Attribute::kCallDescriptor;
+    }
     if (Py_TYPE(found) == &PyMemberDescr_Type) {
       PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return Attribute::kUnknown;
@@ -226,6 +230,12 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
     case Attribute::kValue: return Flow::kRun;
     case Attribute::kRun: return prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
     case Attribute::kCallGetter: return push(activation, in, getter, {owner}, 1, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
+    case Attribute::kCallDescriptor: {
+      auto* type = reinterpret_cast<PyObject*>(Py_TYPE(owner));
+      if (!find(type)) learn_external(type, type_source(owner));
+      return push(activation, in, getter, {_PyType_Lookup(Py_TYPE(owner), name), owner, type}, 3, nullptr, 1, vm::Continuation::kPushResult,
+                  nullptr, method);
+    }
     case Attribute::kCallGetattr:
       return push(activation, in, getter, {owner, name}, 2, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
     case Attribute::kMissing: return cut(BreakId::k_raise, "no attribute " + label());

@@ -109,7 +109,7 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
   }
   if (PyFunction_Check(callee)) return call_python(activation, in, site, vm_inlines);
   if (PyType_Check(callee)) return call_class(activation, in, site);
-  if (PyCFunction_Check(callee)) return call_builtin(activation, in, site, callee, PyCFunction_GET_SELF(callee));
+  if (PyCFunction_Check(callee)) return call_builtin(activation, in, site, callee, bound_object(callee));
   if (Py_TYPE(callee) == &PyMethodDescr_Type || Py_TYPE(callee) == &PyWrapperDescr_Type || Py_TYPE(callee) == &PyClassMethodDescr_Type)
     return call_builtin(activation, in, site, callee, site.arguments.empty() ? nullptr : site.arguments[0]);
   if (Py_TYPE(callee) == &_PyMethodWrapper_Type) {
@@ -204,7 +204,6 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
-  if (self && PyCFunction_Check(callable) && (PyModule_Check(self) || PyType_Check(self))) self = nullptr;
   if (kind.call_class == CallClass::kModelled) return call_modelled(activation, in, site, kind.model, self, callable);
   for (PyObject* argument : site.arguments) {
     if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
@@ -286,6 +285,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         case Attribute::kRun:
         case Attribute::kMissing:
         case Attribute::kCallGetter:
+        case Attribute::kCallDescriptor:
         case Attribute::kCallGetattr: return prepare(activation, in, site.slots, Then::kLearnTop);
         case Attribute::kUnknown: break;
       }

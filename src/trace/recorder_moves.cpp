@@ -18,6 +18,16 @@ PyObject* name_of(vm::Activation& activation, std::int32_t index) { return PyTup
 
 Flow Recorder::plain(vm::Activation&, const Instruction&) { return Flow::kRun; }
 
+Flow Recorder::load_const(vm::Activation& activation, const Instruction& in) {
+  // Tuples of constants, code objects: the code object, which is guarded, holds them.
+  PyObject* constant = PyTuple_GET_ITEM(activation.code->object->co_consts, in.argument);
+  if (!guards::is_constant_like(constant) && !find(constant)) {
+    guards::SourceId source = guards_.constant(constant);
+    objects_.insert_or_assign(constant, Object{Known::kExternal, source, Ref::borrow(constant), true});
+  }
+  return Flow::kRun;
+}
+
 Flow Recorder::load_fast(vm::Activation& activation, const Instruction& in) {
   if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a local variable");
   if (activation.locals()[in.argument] == nullptr) return cut(BreakId::k_raise, "an unbound local variable");

@@ -73,15 +73,14 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
   if (PyType_Check(object)) {
     guards_.check_is_type(source, reinterpret_cast<PyTypeObject*>(object));
   } else if (is_builtin_function(object)) {
-    PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
-    if (self && !PyModule_Check(self) && !PyType_Check(self)) return false;  // bound to an object: read it by the object
+    if (bound_object(object)) return false;  // read it by the object
     guards_.check_is(source, object);
   } else if (PyFunction_Check(object)) {
     guards_.check_code(source, object);
   } else if (guards::is_plain_tensor(object)) {
     guards_.check_type(source, Py_TYPE(object));
     guards_.check_tensor(source, guards::tensor_of(object));
-    outside_tensors_[guards::tensor_of(object).unsafeGetTensorImpl()] = source;
+    outside_tensors_[guards::tensor_of(object).unsafeGetTensorImpl()] = {source, guards_.describe(source)};
   } else {
     guards_.check_type(source, Py_TYPE(object));
     // A tuple subclass (a named tuple, torch.Size) or another immutable object is known by its parts.
@@ -123,6 +122,12 @@ bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
   return !PyAnySet_Check(container);  // a set from outside has no order that guards could hold
 }
 
+SourceId Recorder::local_source(std::size_t depth, std::size_t slot) {
+  PyObject* names = entry_[depth].activation->code->object->co_localsplusnames;
+  return guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(slot),
+                      PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(slot)));
+}
+
 bool Recorder::resolve(PyObject* object) {
   if (guards::is_constant_like(object)) return true;
   if (find(object)) return true;
@@ -131,13 +136,13 @@ bool Recorder::resolve(PyObject* object) {
     EntrySlots& slots = entry_[depth];
     for (std::size_t i = 0; i < slots.locals.size(); i++) {
       if (slots.locals[i] == object && !slots.written[i])
-        return learn_external(object, guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(i), nullptr));
+        return learn_external(object, local_source(depth, i));
     }
     for (std::size_t i = 0; i < slots.stack.size(); i++) {
       if (slots.stack[i] == object)
         return learn_external(object, guards_.read(SourceKind::kStack, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(i), nullptr));
     }
-    if (slots.activation->frame->function == object)
+    if (slots.activation && slots.activation->frame->function == object)
       return learn_external(object, guards_.read(SourceKind::kFrameFunction, static_cast<std::int32_t>(depth), 0, nullptr));
   }
   // A static type needs no guard: it cannot change and lives for ever.
@@ -145,8 +150,7 @@ bool Recorder::resolve(PyObject* object) {
     return learn_external(object, guards_.constant(object));
   // Built-in functions and the descriptors of C classes are part of what is loaded: the same object for ever.
   if (is_builtin_function(object)) {
-    PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
-    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return learn_external(object, guards_.constant(object));
+    if (!bound_object(object)) return learn_external(object, guards_.constant(object));
   }
   return false;
 }
@@ -206,6 +210,8 @@ bool Recorder::learn_result(PyObject* object, int depth) {
     return true;
   }
   if (resolve(object)) return true;
+  // A class that recorded code computed (`type(x)`): it follows from what is guarded.
+  if (PyType_Check(object)) return learn_external(object, guards_.constant(object));
   if (PyAnySet_CheckExact(object) || is_plain_temporary(object)) {
     if (PyMethod_Check(object) && (!resolve(PyMethod_GET_FUNCTION(object)) || !resolve(PyMethod_GET_SELF(object)))) return false;
     learn_fresh(object);
@@ -214,14 +220,15 @@ bool Recorder::learn_result(PyObject* object, int depth) {
   return false;
 }
 
+/// Called by the dispatcher, without the GIL: no Python object may be touched.
 graph::ValueId Recorder::outside_tensor(const at::Tensor& tensor) {
   auto at = outside_tensors_.find(tensor.unsafeGetTensorImpl());
   if (at == outside_tensors_.end()) return graph::kNoValue;
-  std::string name = guards_.describe(at->second);
+  const auto& [source, name] = at->second;
   // What hangs on an object (a module's weight) is the same tensor call after call; an argument is not.
   bool parameter = name.find('.') != std::string::npos;
   graph::ValueId id = operators_.add_input(tensor, parameter ? graph::InputKind::kParameter : graph::InputKind::kActivation, name);
-  input_sources_.push_back(at->second);
+  input_sources_.push_back(source);
   inputs_.push_back(tensor);
   return id;
 }
@@ -232,7 +239,7 @@ SourceId Recorder::type_source(PyObject* object) {
   if (known != kNoSource) return known;
   SourceId source = source_of(object);
   if (source == kNoSource) {
-    resolve(reinterpret_cast<PyObject*>(type));
+    if (!resolve(reinterpret_cast<PyObject*>(type))) learn_external(reinterpret_cast<PyObject*>(type), guards_.constant(reinterpret_cast<PyObject*>(type)));
     return source_of(reinterpret_cast<PyObject*>(type));
   }
   return guards_.read(SourceKind::kTypeOf, source, 0, nullptr);
@@ -245,7 +252,7 @@ bool Recorder::read_local(vm::Activation& activation, int slot) {
     auto index = static_cast<std::size_t>(slot);
     if (slots.written[index] || slots.read[index]) return true;
     slots.read[index] = true;
-    SourceId source = guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), slot, nullptr);
+    SourceId source = local_source(depth, index);
     if (slots.locals[index] == nullptr) {
       guards_.check_null(source);
       return true;

@@ -14,14 +14,15 @@ using guards::SourceId;
 using guards::SourceKind;
 using python::Ref;
 
-PyObject* Recorder::python_method(PyObject* object, const char* name) {
+PyObject* Recorder::python_method(PyObject* object, const char* name, SourceId known) {
   PyTypeObject* type = Py_TYPE(object);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !guards::is_tensor(object)) return nullptr;
+  if (known != kNoSource && !learn_external(object, known)) return nullptr;
   Ref text = Ref::steal(PyUnicode_InternFromString(name));
   PyObject* found = _PyType_Lookup(type, text.get());
   guards_.note_type_lookup(type, text.get(), found);
   if (found == nullptr || !PyFunction_Check(found)) return nullptr;
-  SourceId source = type_source(object);
+  SourceId source = guards::is_constant_like(object) ? kNoSource : type_source(object);
   if (source == kNoSource && guards::is_plain_tensor(object)) {
     source = guards_.constant(reinterpret_cast<PyObject*>(type));
     learn_external(reinterpret_cast<PyObject*>(type), source);

@@ -247,7 +247,11 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   (void)verify;
   inputs.clear();
   Kitchen kitchen(segment.recipes, registers, outputs);
-  if (!prepare(segment, kitchen)) return ReplayResult::kRaised;
+  if (!prepare(segment, kitchen)) {
+    if (segment.writes_outside) return ReplayResult::kRaised;
+    PyErr_Clear();
+    return ReplayResult::kFailed;
+  }
   for (const Effect& effect : segment.effects) {
     if (!apply(effect, kitchen)) return ReplayResult::kRaised;
   }

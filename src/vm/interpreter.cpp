@@ -183,7 +183,10 @@ Status Interpreter::deliver(Continuation continuation, PyObject* held, PyObject*
 bool Interpreter::unwind(bool add_traceback) {
   for (;;) {
     Activation& here = *top;
-    if (add_traceback) dynrun_traceback_here(thread, here.frame);
+    if (add_traceback) {
+      dynrun_traceback_here(thread, here.frame);
+      if (tracing_switched()) dynrun_trace_raised(thread);
+    }
     if (const bytecode::ExceptionHandler* handler = find_handler(*here.code, here.pc - 1)) {
       PyObject** new_top = here.stack_base() + handler->depth;
       while (here.stack_pointer > new_top) Py_XDECREF(here.pop());
