@@ -97,13 +97,18 @@ class Scheduler {
     }
   }
 
+  bool is_given(ValueId value) const {
+    return program_.constants.count(value) != 0 || std::any_of(program_.graph.inputs.begin(), program_.graph.inputs.end(),
+                                                               [&](const graph::Input& input) { return input.value == value; });
+  }
+
   void add_dispatch(std::int32_t node) {
     std::int32_t id = new_draft(node);
     draft(id).dispatch = node;
     const graph::Node& at = program_.graph.nodes[static_cast<std::size_t>(node)];
     for (const graph::Argument& argument : at.arguments) depend(id, argument);
     for (ValueId value : at.outputs) {
-      if (value != kNoValue && makers_.count(program_.root(value)) == 0) makers_[value].push_back(id);
+      if (value != kNoValue && makers_.count(program_.root(value)) == 0 && !is_given(program_.root(value))) makers_[value].push_back(id);
     }
     if (program_.has_effect(node)) {
       if (last_effect_ >= 0) draft(id).after.insert(last_effect_);

@@ -176,7 +176,10 @@ Math::Value* Math::erf(Value* x) {
                                 -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02});
   Value* below = polynomial(z, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
                                 -1.42647390514189e-02});
-  return b_.CreateFDiv(b_.CreateFMul(clamped, above), below);
+  Value* y = b_.CreateFDiv(b_.CreateFMul(clamped, above), below);
+  // From here on float32's erf is 1, and 1 - |erf| has to be 0.
+  Value* far = b_.CreateFCmpOGE(call(llvm::Intrinsic::fabs, x), number(x, 3.925));
+  return b_.CreateSelect(far, b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, number(x, 1.0), x), y);
 }
 
 Math::Value* Math::float_unary(PointOp op, Value* x) {

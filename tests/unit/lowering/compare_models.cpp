@@ -33,12 +33,29 @@ void show(lowering::Options& options) {
   };
 }
 
+/// To find the first wrong value: all of them become outputs (which changes what is fused).
+void hand_out_everything(graph::Graph& graph) {
+  graph.outputs.clear();
+  for (const graph::Node& node : graph.nodes) {
+    for (graph::ValueId id : node.outputs) {
+      if (id != graph::kNoValue) graph.outputs.push_back(id);
+    }
+  }
+}
+
+void show_difference(const graph::Graph& graph, std::size_t output, const at::Tensor& expected, const at::Tensor& got) {
+  at::Tensor a = expected.to(at::kDouble), b = got.to(at::kDouble);
+  std::cout << fmt::format("  %{:30} max diff {:.2g} of {:.2g}\n", graph.values[static_cast<std::size_t>(graph.outputs[output])].name,
+                           (a - b).abs().max().item<double>(), a.abs().max().item<double>());
+}
+
 void compare(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   auto graph = std::make_shared<graph::Graph>(graph::parse(text.str()));
   REQUIRE(graph::verify(*graph).value_or("") == "");
+  if (std::getenv("DYNRUN_EVERY_VALUE") != nullptr) hand_out_everything(*graph);
   at::manual_seed(1);
   std::vector<at::Tensor> inputs = test::random_inputs(*graph);
   lowering::Options options;
@@ -58,6 +75,7 @@ void compare(const std::string& path) {
       REQUIRE(got[i].dtype() == expected[i].dtype());
       if (got[i].numel() == 0) continue;
       largest = std::max(largest, (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).abs().max().item<double>());
+      if (std::getenv("DYNRUN_EVERY_VALUE") != nullptr && round == 0) show_difference(*graph, i, expected[i], got[i]);
       scale = std::max(scale, expected[i].to(at::kDouble).abs().max().item<double>());
       close = close && at::allclose(got[i], expected[i], 1.3e-6, 1e-5, true);
     }

@@ -37,6 +37,8 @@ inline std::vector<at::Tensor> random_inputs(const graph::Graph& graph) {
     at::Tensor tensor = random_tensor(type, parameter && type.sizes.size() >= 2 ? std::sqrt(2.0 / fan_in) : parameter ? 0.1 : 1.0);
     if (name.find("running_var") != std::string::npos) tensor.abs_().add_(0.5);
     if (parameter && type.sizes.size() == 1 && name.find("weight") != std::string::npos) tensor.add_(1.0);
+    // Buffers of indices (positions, token types) must stay in range wherever they index.
+    if (input.kind == graph::InputKind::kParameter && c10::isIntegralType(type.dtype, true)) tensor.zero_();
     inputs.push_back(tensor);
   }
   return inputs;
