@@ -109,11 +109,9 @@ class Jit {
 
   /// The emitter writes loops and vectors itself: what is left is to promote accumulators, share and hoist.
   void optimise(llvm::Module& module) {
-#ifndef NDEBUG
     std::string problem;
     llvm::raw_string_ostream out(problem);
     if (llvm::verifyModule(module, &out)) throw std::logic_error("bad LLVM IR: " + problem);
-#endif
     llvm::LoopAnalysisManager loops;
     llvm::FunctionAnalysisManager functions;
     llvm::CGSCCAnalysisManager components;

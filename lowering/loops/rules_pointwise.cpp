@@ -36,11 +36,22 @@ void round_unary(RuleContext& c) {
   c.define(c10::isFloatingType(c.out().dtype) ? unary(op, self(c)) : self(c));
 }
 
+/// An operand of a binary operator: rounded to the common dtype first, as torch converts operands.
+Expr common(const RuleContext& c, std::string_view name, ScalarType dtype) {
+  return cast(cast(c.operand(name, dtype), dtype), compute_type(dtype));
+}
+
+/// The second factor or divisor: a number or 0-d tensor is used as it is, in float32.
+Expr scalar_or_common(const RuleContext& c, std::string_view name, ScalarType dtype) {
+  return !c.is_tensor(name) || c.type(name).sizes.empty() ? c.operand(name, dtype) : common(c, name, dtype);
+}
+
 template <PointOp op>
 void arithmetic(RuleContext& c) {
-  ScalarType dtype = compute_type(c.promoted({"self", "other"}));
+  ScalarType promoted = c.promoted({"self", "other"}), dtype = compute_type(promoted);
   if (dtype == ScalarType::Bool && op == PointOp::kSub) throw NotCovered{};
-  Expr a = c.operand("self", dtype), b = c.operand("other", dtype);
+  Expr a = common(c, "self", promoted);
+  Expr b = op == PointOp::kMul ? scalar_or_common(c, "other", promoted) : common(c, "other", promoted);
   if constexpr (op == PointOp::kAdd || op == PointOp::kSub) {
     if (c.has("alpha")) {
       const c10::IValue& alpha = c.scalar("alpha");
@@ -57,30 +68,30 @@ void arithmetic(RuleContext& c) {
 }
 
 void rsub(RuleContext& c) {
-  ScalarType dtype = compute_type(c.promoted({"self", "other"}));
+  ScalarType dtype = c.promoted({"self", "other"});
   if (dtype == ScalarType::Bool || c.number("alpha", 1) != 1) throw NotCovered{};
-  c.define(c.operand("other", dtype) - c.operand("self", dtype));
+  c.define(common(c, "other", dtype) - common(c, "self", dtype));
 }
 
 void divide(RuleContext& c) {
   if (c.has("rounding_mode")) throw NotCovered{};
   need_float(c);
   ScalarType dtype = c.promoted({"self", "other"});
-  dtype = c10::isFloatingType(dtype) ? compute_type(dtype) : work(c);
-  c.define(c.operand("self", dtype) / c.operand("other", dtype));
+  if (!c10::isFloatingType(dtype)) dtype = c.out().dtype;
+  c.define(common(c, "self", dtype) / scalar_or_common(c, "other", dtype));
 }
 
 template <PointOp op>
 void extremum(RuleContext& c) {
-  ScalarType dtype = compute_type(c.promoted({"self", "other"}));
-  c.define(binary(op, c.operand("self", dtype), c.operand("other", dtype)));
+  ScalarType dtype = c.promoted({"self", "other"});
+  c.define(binary(op, common(c, "self", dtype), common(c, "other", dtype)));
 }
 
 /// max.other and min.other share their names with the reductions.
 template <PointOp op>
 void comparison(RuleContext& c) {
-  ScalarType dtype = compute_type(c.promoted({"self", "other"}));
-  c.define(compare(op, c.operand("self", dtype), c.operand("other", dtype)));
+  ScalarType dtype = c.promoted({"self", "other"});
+  c.define(compare(op, common(c, "self", dtype), common(c, "other", dtype)));
 }
 
 template <PointOp op>
@@ -198,7 +209,7 @@ void gelu(RuleContext& c) {
     c.define(number(0.5, x) * x * (number(1, x) + unary(PointOp::kTanh, inner)));
     return;
   }
-  c.define(x * number(0.5, x) * (number(1, x) + unary(PointOp::kErf, x * number(M_SQRT1_2, x))));
+  c.define(x * (number(1, x) + unary(PointOp::kErf, x * number(M_SQRT1_2, x))) * number(0.5, x));
 }
 
 void rsqrt(RuleContext& c) {
@@ -227,9 +238,11 @@ void power(RuleContext& c) {
   if (!c.is_tensor("exponent")) {
     double exponent = c.number("exponent");
     if (exponent == 2) return c.define(x * x);
-    if (exponent == 3) return c.define(x * x * x);
+    // torch multiplies half types one by one, rounding in between.
+    if (exponent == 3) return c.define(cast(cast(x * x, c.out().dtype), x->dtype) * x);
     if (exponent == 1) return c.define(x);
     if (exponent == 0.5) return c.define(unary(PointOp::kSqrt, x));
+    if (compute_type(c.out().dtype) != c.out().dtype) throw NotCovered{};
     if (exponent == -0.5) return c.define(number(1, x) / unary(PointOp::kSqrt, x));
     if (exponent == -1) return c.define(number(1, x) / x);
     if (exponent == -2) return c.define(number(1, x) / (x * x));
@@ -274,7 +287,7 @@ void threshold(RuleContext& c) {
 
 void isnan_rule(RuleContext& c) {
   if (!c10::isFloatingType(c.type("self").dtype)) throw NotCovered{};
-  c.define(unary(PointOp::kIsNan, c.operand("self", c.type("self").dtype)));
+  c.define(point(PointOp::kIsNan, ScalarType::Bool, {c.operand("self", c.type("self").dtype)}));
 }
 
 void isinf_rule(RuleContext& c) {

@@ -49,6 +49,19 @@ void show_difference(const graph::Graph& graph, std::size_t output, const at::Te
                            (a - b).abs().max().item<double>(), a.abs().max().item<double>());
 }
 
+/// How far float32 results are from the same graph run in float64: is a difference ours, or eager's own rounding?
+std::string against_double(runtime::Executable& eager, runtime::Executable& lowered, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& input : inputs) wide.push_back(input.scalar_type() == at::kFloat ? input.to(at::kDouble) : input);
+  try {
+    at::Tensor exact = eager.run(wide)[0], a = eager.run(inputs)[0], b = lowered.run(inputs)[0];
+    auto error = [&](const at::Tensor& t) { return (t.to(at::kDouble) - exact.to(at::kDouble)).abs().max().item<double>(); };
+    return fmt::format("  (off float64: eager {:.2g}, lowered {:.2g})", error(a), error(b));
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
 void compare(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -92,7 +105,7 @@ void compare(const std::string& path) {
   }
   std::cout << fmt::format("{:40} kernels {:4} extern {:4}  lower {:6.0f} ms  eager {:8.2f} ms  lowered {:8.2f} ms  {:5.2f}x  max diff {:.2g} of {:.2g}{}\n",
                            path.substr(path.rfind('/') + 1), lowered.executable->kernel_count(), lowered.executable->extern_count(), lower_ms,
-                           median(eager_times), median(times), median(eager_times) / median(times), largest, scale, close ? "" : "  NOT CLOSE");
+                           median(eager_times), median(times), median(eager_times) / median(times), largest, scale, close ? "" : "  NOT CLOSE" + against_double(*eager, *lowered.executable, inputs));
 }
 
 }  // namespace

@@ -22,10 +22,8 @@ class GraphBuilder {
   ValueId input(at::Tensor tensor, bool parameter = false) {
     auto kind = parameter ? graph::InputKind::kParameter : graph::InputKind::kActivation;
     ValueId id = graph_->add_input(graph::TensorType::of(tensor), kind, "in" + std::to_string(inputs_.size()));
-    inputs_.push_back(tensor.clone());
-    // An input's recorded layout is the tensor's own.
-    if (inputs_.back().strides() != tensor.strides()) inputs_.back() = tensor;
-    remember(id, tensor.is_same(inputs_.back()) ? tensor.clone(at::MemoryFormat::Preserve) : tensor);
+    inputs_.push_back(same_layout(tensor));
+    remember(id, same_layout(tensor));
     return id;
   }
 
@@ -63,6 +61,12 @@ class GraphBuilder {
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
  private:
+  static at::Tensor same_layout(const at::Tensor& tensor) {
+    for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+      if (tensor.stride(i) == 0 && tensor.size(i) > 1) return tensor;
+    }
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+  }
   void remember(ValueId id, at::Tensor tensor) {
     live_.resize(static_cast<std::size_t>(id) + 1);
     live_[static_cast<std::size_t>(id)] = std::move(tensor);
