@@ -32,16 +32,30 @@ std::array<Mapping, 256> make_mapping() {
 // Inline cache entries behind an instruction, in code units.
 int cache_units(int opcode) {
   switch (opcode) {
-    case LOAD_ATTR: return 9;
-    case STORE_ATTR: case LOAD_GLOBAL: return 4;
-    case CALL: return 3;
-    case BINARY_SUBSCR: case STORE_SUBSCR: case UNPACK_SEQUENCE: case FOR_ITER: case COMPARE_OP: case BINARY_OP: case SEND:
-    case LOAD_SUPER_ATTR: return 1;
-    default: return 0;
+    case LOAD_ATTR:
+      return 9;
+    case STORE_ATTR:
+    case LOAD_GLOBAL:
+      return 4;
+    case CALL:
+      return 3;
+    case BINARY_SUBSCR:
+    case STORE_SUBSCR:
+    case UNPACK_SEQUENCE:
+    case FOR_ITER:
+    case COMPARE_OP:
+    case BINARY_OP:
+    case SEND:
+    case LOAD_SUPER_ATTR:
+      return 1;
+    default:
+      return 0;
   }
 }
 
-bool jumps_backward(int opcode) { return opcode == JUMP_BACKWARD || opcode == JUMP_BACKWARD_NO_INTERRUPT; }
+bool jumps_backward(int opcode) {
+  return opcode == JUMP_BACKWARD || opcode == JUMP_BACKWARD_NO_INTERRUPT;
+}
 
 // A variable length number of the exception table: six bits a byte, most significant first, bit 6 says that more follow.
 const unsigned char* read_varint(const unsigned char* scan, int* value) {
@@ -66,8 +80,8 @@ void decode_handlers(Code* code, int units) {
     scan = read_varint(scan, &size);
     scan = read_varint(scan, &target);
     scan = read_varint(scan, &depth_and_lasti);
-    code->handlers.push_back({index(start), index(start + size), index(target), depth_and_lasti >> 1,
-                              (depth_and_lasti & 1) != 0});
+    code->handlers.push_back(
+        {index(start), index(start + size), index(target), depth_and_lasti >> 1, (depth_and_lasti & 1) != 0});
   }
 }
 
@@ -114,8 +128,7 @@ void decode_instructions(Code* code, const unsigned char* bytes, int units) {
 }
 
 Py_ssize_t extra_index() {
-  static const Py_ssize_t index =
-      PyUnstable_Eval_RequestCodeExtraIndex([](void* code) { delete static_cast<Code*>(code); });
+  static const Py_ssize_t index = PyUnstable_Eval_RequestCodeExtraIndex([](void* code) { delete static_cast<Code*>(code); });
   return index;
 }
 

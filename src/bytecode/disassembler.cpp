@@ -31,15 +31,20 @@ std::string argument_in_words(const Code& code, const Instruction& instruction) 
   PyCodeObject* object = code.object;
   int argument = instruction.argument;
   switch (info(instruction.opcode).argument) {
-    case ArgumentKind::kNone: return "";
-    case ArgumentKind::kConstant: return repr(PyTuple_GET_ITEM(object->co_consts, argument));
-    case ArgumentKind::kName: return name_of(object->co_names, argument);
+    case ArgumentKind::kNone:
+      return "";
+    case ArgumentKind::kConstant:
+      return repr(PyTuple_GET_ITEM(object->co_consts, argument));
+    case ArgumentKind::kName:
+      return name_of(object->co_names, argument);
     case ArgumentKind::kNameFlag:
       return name_of(object->co_names, argument >> 1) + (argument & 1 ? " + null or self" : "");
     case ArgumentKind::kNameSuper:
       return name_of(object->co_names, argument >> 2) + (argument & 1 ? " + null or self" : "");
-    case ArgumentKind::kLocal: return name_of(object->co_localsplusnames, argument);
-    case ArgumentKind::kTarget: return fmt::format("to {}", argument);
+    case ArgumentKind::kLocal:
+      return name_of(object->co_localsplusnames, argument);
+    case ArgumentKind::kTarget:
+      return fmt::format("to {}", argument);
     case ArgumentKind::kCompare: {
       static const char* const kOperators[] = {"<", "<=", "==", "!=", ">", ">="};
       return kOperators[argument >> 4];
@@ -48,7 +53,10 @@ std::string argument_in_words(const Code& code, const Instruction& instruction) 
       static const char* const kOperators[] = {"+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"};
       return std::string(kOperators[argument % 13]) + (argument >= 13 ? "=" : "");
     }
-    case ArgumentKind::kCount: case ArgumentKind::kFlags: case ArgumentKind::kIntrinsic: return fmt::to_string(argument);
+    case ArgumentKind::kCount:
+    case ArgumentKind::kFlags:
+    case ArgumentKind::kIntrinsic:
+      return fmt::to_string(argument);
   }
   return "";
 }

@@ -16,18 +16,18 @@ typedef struct _PyInterpreterFrame DynrunFrame;
 #include <stdint.h>
 
 /// Field offsets that frame.h's mirror and CPython's frame must share: asserted on both sides.
-#define DYNRUN_FRAME_LAYOUT(X)                       \
-  X(DYNRUN_OFFSET(f_code, code), 0)                  \
-  X(DYNRUN_OFFSET(previous, previous), 8)            \
-  X(DYNRUN_OFFSET(f_funcobj, function), 16)          \
-  X(DYNRUN_OFFSET(f_globals, globals), 24)           \
-  X(DYNRUN_OFFSET(f_builtins, builtins), 32)         \
-  X(DYNRUN_OFFSET(f_locals, locals), 40)             \
-  X(DYNRUN_OFFSET(frame_obj, frame_object), 48)      \
+#define DYNRUN_FRAME_LAYOUT(X)                           \
+  X(DYNRUN_OFFSET(f_code, code), 0)                      \
+  X(DYNRUN_OFFSET(previous, previous), 8)                \
+  X(DYNRUN_OFFSET(f_funcobj, function), 16)              \
+  X(DYNRUN_OFFSET(f_globals, globals), 24)               \
+  X(DYNRUN_OFFSET(f_builtins, builtins), 32)             \
+  X(DYNRUN_OFFSET(f_locals, locals), 40)                 \
+  X(DYNRUN_OFFSET(frame_obj, frame_object), 48)          \
   X(DYNRUN_OFFSET(prev_instr, previous_instruction), 56) \
-  X(DYNRUN_OFFSET(stacktop, stack_top), 64)          \
-  X(DYNRUN_OFFSET(return_offset, return_offset), 68) \
-  X(DYNRUN_OFFSET(owner, owner), 70)                 \
+  X(DYNRUN_OFFSET(stacktop, stack_top), 64)              \
+  X(DYNRUN_OFFSET(return_offset, return_offset), 68)     \
+  X(DYNRUN_OFFSET(owner, owner), 70)                     \
   X(DYNRUN_OFFSET(localsplus, localsplus), 72)
 
 #ifdef __cplusplus
@@ -51,7 +51,9 @@ void dynrun_traceback_here(PyThreadState* thread, DynrunFrame* frame);
 
 /// Counts one Python call against the recursion limit: 0, or -1 with RecursionError set. Leave in both cases.
 int dynrun_enter_python(PyThreadState* thread);
-static inline void dynrun_leave_python(PyThreadState* thread) { thread->py_recursion_remaining++; }
+static inline void dynrun_leave_python(PyThreadState* thread) {
+  thread->py_recursion_remaining++;
+}
 
 /// Counts one evaluator call on the C stack as CPython does: 0, or -1 with RecursionError set (then do not leave).
 int dynrun_enter_evaluator(PyThreadState* thread);

@@ -27,10 +27,10 @@ DYNRUN_FRAME_LAYOUT(ASSERT_OFFSET)
 #undef ASSERT_OFFSET
 _Static_assert(sizeof(_Py_CODEUNIT) == sizeof(uint16_t), "code unit");
 
-enum { kEvaluatorUnits = 2 };          // PY_EVAL_C_STACK_UNITS of ceval.c
-enum { kChunkBytes = 16 * 1024 };      // a data stack chunk, and what it must leave free
+enum { kEvaluatorUnits = 2 };      // PY_EVAL_C_STACK_UNITS of ceval.c
+enum { kChunkBytes = 16 * 1024 };  // a data stack chunk, and what it must leave free
 enum { kChunkOverhead = 1000 };
-enum { kStackReserve = 192 * 1024 };   // bytes of C stack that an evaluator call must find
+enum { kStackReserve = 192 * 1024 };  // bytes of C stack that an evaluator call must find
 
 // ---- frames on the data stack ----
 
@@ -90,7 +90,9 @@ static _PyInterpreterFrame* push_frame(PyThreadState* thread, PyObject* function
   return frame;
 }
 
-DynrunFrame* dynrun_push_frame(PyThreadState* thread, PyObject* function) { return push_frame(thread, function, NULL); }
+DynrunFrame* dynrun_push_frame(PyThreadState* thread, PyObject* function) {
+  return push_frame(thread, function, NULL);
+}
 
 // ---- argument binding ----
 
@@ -207,7 +209,8 @@ static void finish_binding(Binding* b) {
     PyObject** names = ((PyTupleObject*)b->code->co_localsplusnames)->ob_item;
     PyObject* name = PyTuple_GET_ITEM(b->keyword_names, i);
     Py_ssize_t slot = b->code->co_posonlyargcount;
-    while (slot < b->total && !(b->locals[slot] == value && (names[slot] == name || PyUnicode_Compare(names[slot], name) == 0))) {
+    while (slot < b->total &&
+           !(b->locals[slot] == value && (names[slot] == name || PyUnicode_Compare(names[slot], name) == 0))) {
       slot++;
     }
     if (slot == b->total) Py_DECREF(value);
@@ -242,8 +245,9 @@ DynrunFrame* dynrun_push_call(PyThreadState* thread, PyObject* function, PyObjec
   if (frame != NULL) {
     PyFunctionObject* callee = (PyFunctionObject*)function;
     PyCodeObject* code = (PyCodeObject*)callee->func_code;
-    Binding binding = {callee, code, frame->localsplus, arguments, positional, keyword_names,
-                       code->co_argcount + code->co_kwonlyargcount, NULL};
+    Binding binding = {
+        callee, code, frame->localsplus, arguments, positional, keyword_names, code->co_argcount + code->co_kwonlyargcount,
+        NULL};
     int exact = keyword_names == NULL && positional == code->co_argcount && code->co_kwonlyargcount == 0 &&
                 !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
     if (exact) {
@@ -332,7 +336,9 @@ void dynrun_traceback_here(PyThreadState* thread, DynrunFrame* frame) {
   }
 }
 
-int dynrun_is_incomplete(DynrunFrame* frame) { return _PyFrame_IsIncomplete(frame); }
+int dynrun_is_incomplete(DynrunFrame* frame) {
+  return _PyFrame_IsIncomplete(frame);
+}
 
 // ---- recursion ----
 
@@ -358,11 +364,15 @@ int dynrun_enter_evaluator(PyThreadState* thread) {
   return 0;
 }
 
-void dynrun_leave_evaluator(PyThreadState* thread) { thread->c_recursion_remaining += kEvaluatorUnits; }
+void dynrun_leave_evaluator(PyThreadState* thread) {
+  thread->c_recursion_remaining += kEvaluatorUnits;
+}
 
 static _Thread_local char* stack_low = NULL;
 
-void dynrun_set_stack_low(void* low) { stack_low = low; }
+void dynrun_set_stack_low(void* low) {
+  stack_low = low;
+}
 
 static char* find_stack_low(void) {
   pthread_attr_t attributes;
@@ -440,7 +450,9 @@ int dynrun_handle_pending(PyThreadState* thread) {
 
 // ---- tracing, profiling, monitoring ----
 
-const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread) { return &thread->interp->monitoring_version; }
+const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread) {
+  return &thread->interp->monitoring_version;
+}
 
 static int any_tool(const uint8_t* tools, int count) {
   for (int i = 0; i < count; i++) {
@@ -488,7 +500,9 @@ void dynrun_trace_raised(PyThreadState* thread) {
 
 // ---- generators ----
 
-PyObject* dynrun_generator_of(DynrunFrame* frame) { return (PyObject*)_PyFrame_GetGenerator(frame); }
+PyObject* dynrun_generator_of(DynrunFrame* frame) {
+  return (PyObject*)_PyFrame_GetGenerator(frame);
+}
 
 void dynrun_suspend_generator(PyThreadState* thread, DynrunFrame* frame) {
   PyGenObject* generator = _PyFrame_GetGenerator(frame);
@@ -542,7 +556,9 @@ void dynrun_set_hook(DynrunHook hook) {
   _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook ? hook : _PyEval_EvalFrameDefault);
 }
 
-PyObject* dynrun_import_function(PyThreadState* thread) { return thread->interp->imports.import_func; }
+PyObject* dynrun_import_function(PyThreadState* thread) {
+  return thread->interp->imports.import_func;
+}
 
 // One frame seen by the hook, compared with what is known of the call.
 static const char* probe_failure = NULL;

@@ -2,9 +2,6 @@
 
 #include "vm/interpreter.h"
 
-#include <set>
-#include <utility>
-
 namespace dynrun::vm {
 namespace {
 
@@ -13,10 +10,6 @@ FramePolicy policy = FramePolicy::kOff;
 bool (*filter)(python::Frame*) = nullptr;
 Counters the_counters;
 bool stress = false;
-std::set<std::pair<const bytecode::Code*, int>>& stressed() {
-  static std::set<std::pair<const bytecode::Code*, int>> boundaries;
-  return boundaries;
-}
 
 bool installed = false;
 
@@ -50,15 +43,34 @@ bool is_wanted(PyThreadState* thread, python::Frame* frame) {
   return policy == FramePolicy::kAll || !filter || filter(frame);
 }
 
-Engine* engine() { return the_engine; }
-void set_engine(Engine* engine) { the_engine = engine; }
-void set_frame_policy(FramePolicy chosen) { policy = chosen; }
-void set_frame_filter(bool (*wants)(python::Frame* frame)) { filter = wants; }
-Counters& counters() { return the_counters; }
+Engine* engine() {
+  return the_engine;
+}
+void set_engine(Engine* engine) {
+  the_engine = engine;
+}
+void set_frame_policy(FramePolicy chosen) {
+  policy = chosen;
+}
+void set_frame_filter(bool (*wants)(python::Frame* frame)) {
+  filter = wants;
+}
+Counters& counters() {
+  return the_counters;
+}
 
-void set_hand_over_stress(bool on) { stress = on; }
-bool stressing() { return stress; }
-bool stress_wants(const bytecode::Code& code, int pc) { return stressed().emplace(&code, pc).second; }
+void set_hand_over_stress(bool on) {
+  stress = on;
+}
+bool stressing() {
+  return stress;
+}
+bool stress_wants(const bytecode::Code& code, int pc) {
+  code.handed_over.resize(code.instructions.size());
+  if (code.handed_over[pc]) return false;
+  code.handed_over[pc] = true;
+  return true;
+}
 
 const char* install_frame_hook() {
   if (const char* wrong = dynrun_check_internals()) return wrong;

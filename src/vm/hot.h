@@ -23,36 +23,52 @@ inline PyObject* fast_arithmetic(int operation, PyObject* left, PyObject* right)
   if (both_small_ints(left, right)) {
     long a = small_int(left), b = small_int(right);  // 30 bits: no overflow
     switch (plain) {
-      case kAdd: return PyLong_FromLong(a + b);
-      case kSubtract: return PyLong_FromLong(a - b);
-      case kMultiply: return PyLong_FromLong(a * b);
-      default: return nullptr;
+      case kAdd:
+        return PyLong_FromLong(a + b);
+      case kSubtract:
+        return PyLong_FromLong(a - b);
+      case kMultiply:
+        return PyLong_FromLong(a * b);
+      default:
+        return nullptr;
     }
   }
   if (PyFloat_CheckExact(left) && PyFloat_CheckExact(right)) {
     double a = PyFloat_AS_DOUBLE(left), b = PyFloat_AS_DOUBLE(right);
     switch (plain) {
-      case kAdd: return PyFloat_FromDouble(a + b);
-      case kSubtract: return PyFloat_FromDouble(a - b);
-      case kMultiply: return PyFloat_FromDouble(a * b);
-      default: return nullptr;
+      case kAdd:
+        return PyFloat_FromDouble(a + b);
+      case kSubtract:
+        return PyFloat_FromDouble(a - b);
+      case kMultiply:
+        return PyFloat_FromDouble(a * b);
+      default:
+        return nullptr;
     }
   }
   return nullptr;
 }
 
 /// Whether freeing `object` runs nothing that could look at this frame.
-inline bool dies_quietly(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
+inline bool dies_quietly(PyObject* object) {
+  return PyLong_CheckExact(object) || PyFloat_CheckExact(object);
+}
 
 template <typename Number>
 bool compares(int comparison, Number a, Number b) {
   switch (comparison) {
-    case Py_LT: return a < b;
-    case Py_LE: return a <= b;
-    case Py_EQ: return a == b;
-    case Py_NE: return a != b;
-    case Py_GT: return a > b;
-    default: return a >= b;
+    case Py_LT:
+      return a < b;
+    case Py_LE:
+      return a <= b;
+    case Py_EQ:
+      return a == b;
+    case Py_NE:
+      return a != b;
+    case Py_GT:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
@@ -102,7 +118,8 @@ inline bool run_hot(const Interpreter& vm, PyObject** locals, PyObject* constant
       if (Py_REFCNT(sp[-1]) == 1 && !dies_quietly(sp[-1])) return false;
       Py_DECREF(*--sp);
       return true;
-    case Opcode::kPopJumpIfNone: case Opcode::kPopJumpIfNotNone: {
+    case Opcode::kPopJumpIfNone:
+    case Opcode::kPopJumpIfNotNone: {
       PyObject* value = sp[-1];
       if (value != Py_None && Py_REFCNT(value) == 1 && !dies_quietly(value)) return false;
       --sp;
@@ -110,7 +127,8 @@ inline bool run_hot(const Interpreter& vm, PyObject** locals, PyObject* constant
       if (value != Py_None) Py_DECREF(value);
       return true;
     }
-    case Opcode::kNop: return true;
+    case Opcode::kNop:
+      return true;
     case Opcode::kJumpForward:
       pc = instruction.argument;
       return true;
@@ -118,8 +136,10 @@ inline bool run_hot(const Interpreter& vm, PyObject** locals, PyObject* constant
       if (vm.wants_attention()) return false;
       pc = instruction.argument;
       return true;
-    case Opcode::kResume: return !vm.wants_attention();
-    case Opcode::kPopJumpIfFalse: case Opcode::kPopJumpIfTrue: {
+    case Opcode::kResume:
+      return !vm.wants_attention();
+    case Opcode::kPopJumpIfFalse:
+    case Opcode::kPopJumpIfTrue: {
       PyObject* condition = sp[-1];
       if (condition != Py_True && condition != Py_False) return false;
       --sp;
@@ -147,7 +167,8 @@ inline bool run_hot(const Interpreter& vm, PyObject** locals, PyObject* constant
       sp[-1] = value;
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 

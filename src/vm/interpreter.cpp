@@ -163,7 +163,8 @@ Status Interpreter::deliver(Continuation continuation, PyObject* held, PyObject*
     case Continuation::kDrop:
       Py_DECREF(value);
       break;
-    case Continuation::kPushTruth: case Continuation::kPushNotTruth: {
+    case Continuation::kPushTruth:
+    case Continuation::kPushNotTruth: {
       int truth = PyObject_IsTrue(value);
       Py_DECREF(value);
       if (truth < 0) return Status::kError;
@@ -249,12 +250,20 @@ bool Interpreter::hand_over() {
 // Does what `status` asks for beyond going on. False: the machine is done.
 bool Interpreter::settle(Status status) {
   switch (status) {
-    case Status::kNext: case Status::kSwitched: return true;
-    case Status::kError: return unwind(true);
-    case Status::kUnwind: return unwind(false);
-    case Status::kRetreat: --top->pc; return hand_over();
-    case Status::kHandOver: return hand_over();
-    case Status::kDone: return false;
+    case Status::kNext:
+    case Status::kSwitched:
+      return true;
+    case Status::kError:
+      return unwind(true);
+    case Status::kUnwind:
+      return unwind(false);
+    case Status::kRetreat:
+      --top->pc;
+      return hand_over();
+    case Status::kHandOver:
+      return hand_over();
+    case Status::kDone:
+      return false;
   }
   return false;
 }
@@ -262,14 +271,17 @@ bool Interpreter::settle(Status status) {
 // Does what an observer decided instead of executing. False: the machine is done.
 bool Interpreter::observe(Decision decision) {
   switch (decision) {
-    case Decision::kExecute: case Decision::kResume: return true;
+    case Decision::kExecute:
+    case Decision::kResume:
+      return true;
     case Decision::kRaise: {
       const Instruction& raising = top->code->instructions[top->pc];
       top->frame->previous_instruction = code_units(top->frame->code) + raising.offset;
       ++top->pc;
       return unwind(true);
     }
-    case Decision::kHandOver: return hand_over();
+    case Decision::kHandOver:
+      return hand_over();
     case Decision::kReturn:
       while (top) drop_top();
       return false;
@@ -286,7 +298,7 @@ bool Interpreter::loop() {
     std::uint16_t* units = code_units(here->frame->code);
     Status status;
     if constexpr (kObserved) {
-      Instruction instruction = instructions[here->pc];  // a copy: its code may die with the frame
+      Instruction instruction = instructions[here->pc];                // a copy: its code may die with the frame
       here->frame->previous_instruction = units + instruction.offset;  // what the observer runs is on this line
       Decision decision = observer->before(*this, *here, instruction);
       if (decision != Decision::kExecute) {
@@ -368,6 +380,8 @@ PyObject* run_frame(PyThreadState* thread, python::Frame* frame, bool throwing) 
   return Interpreter(thread).run_base(frame, throwing);
 }
 
-Machine* current_machine() { return current; }
+Machine* current_machine() {
+  return current;
+}
 
 }  // namespace dynrun::vm

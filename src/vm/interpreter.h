@@ -68,7 +68,9 @@ class Interpreter final : public Machine {
 };
 
 /// The code units of `code`, as Frame::previous_instruction points into.
-inline std::uint16_t* code_units(PyCodeObject* code) { return reinterpret_cast<std::uint16_t*>(code->co_code_adaptive); }
+inline std::uint16_t* code_units(PyCodeObject* code) {
+  return reinterpret_cast<std::uint16_t*>(code->co_code_adaptive);
+}
 
 /// Whether the hook gives this new or resumed frame to the VM.
 bool is_wanted(PyThreadState* thread, python::Frame* frame);

@@ -12,8 +12,8 @@ bool Machine::is_inlinable(PyObject* callable) {
   return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
 }
 
-Activation* Machine::push_call(PyObject* function, PyObject* const* arguments, Py_ssize_t positional,
-                               PyObject* keyword_names, Continuation continuation, PyObject* held) {
+Activation* Machine::push_call(PyObject* function, PyObject* const* arguments, Py_ssize_t positional, PyObject* keyword_names,
+                               Continuation continuation, PyObject* held) {
   auto& interpreter = static_cast<Interpreter&>(*this);
   auto* callee = reinterpret_cast<PyFunctionObject*>(function);
   int flags = reinterpret_cast<PyCodeObject*>(callee->func_code)->co_flags;

@@ -63,6 +63,8 @@ class Observer {
   /// machine.top has then changed. When `raised`, unwinding is complete: machine.top stands at the handler.
   virtual void after(Machine& machine, const bytecode::Instruction& instruction, bool raised) = 0;
   /// The frame of `activation` was pushed (an inlined call) or is about to be cleared, with its result (null: it raised).
+  /// `entered` follows every push_call, also the observer's own, never push_frame. `leaving` comes before a return and before an
+  /// unwound frame is cleared; not for a frame handed over, dropped by drop_top or ended by kReturn, nor for a yield.
   virtual void entered(Machine& machine, Activation& activation) = 0;
   virtual void leaving(Machine& machine, Activation& activation, PyObject* result) = 0;
 };

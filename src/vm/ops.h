@@ -17,16 +17,20 @@ using bytecode::Instruction;
 using bytecode::Opcode;
 using Operation = Status (*)(Interpreter& vm, Activation& top, const Instruction& instruction);
 
-#define DYNRUN_OP(constant)                                                                        \
-  Status execute_##constant([[maybe_unused]] Interpreter& vm, [[maybe_unused]] Activation& top,   \
+#define DYNRUN_OP(constant)                                                                     \
+  Status execute_##constant([[maybe_unused]] Interpreter& vm, [[maybe_unused]] Activation& top, \
                             [[maybe_unused]] const Instruction& instruction)
 
 #define DYNRUN_DECLARE_OP(constant, text, kind, jumps) DYNRUN_OP(constant);
 DYNRUN_OPCODES(DYNRUN_DECLARE_OP)
 #undef DYNRUN_DECLARE_OP
 
-inline PyObject* constant_at(const Activation& top, int index) { return PyTuple_GET_ITEM(top.code->object->co_consts, index); }
-inline PyObject* name_at(const Activation& top, int index) { return PyTuple_GET_ITEM(top.code->object->co_names, index); }
+inline PyObject* constant_at(const Activation& top, int index) {
+  return PyTuple_GET_ITEM(top.code->object->co_consts, index);
+}
+inline PyObject* name_at(const Activation& top, int index) {
+  return PyTuple_GET_ITEM(top.code->object->co_names, index);
+}
 
 /// Pushes `result` (stolen), or reports the error that its absence means.
 inline Status push_or_error(Activation& top, PyObject* result) {
@@ -34,14 +38,16 @@ inline Status push_or_error(Activation& top, PyObject* result) {
   top.push(result);
   return Status::kNext;
 }
-inline Status next_or_error(int result) { return result < 0 ? Status::kError : Status::kNext; }
+inline Status next_or_error(int result) {
+  return result < 0 ? Status::kError : Status::kNext;
+}
 
 /// An interned string of the interpreter's own, made at first use.
 PyObject* interned(const char* text, PyObject** cache);
-#define DYNRUN_NAME(text)                            \
-  ([]() -> PyObject* {                               \
-    static PyObject* cache = nullptr;                \
-    return ::dynrun::vm::interned(text, &cache);     \
+#define DYNRUN_NAME(text)                        \
+  ([]() -> PyObject* {                           \
+    static PyObject* cache = nullptr;            \
+    return ::dynrun::vm::interned(text, &cache); \
   }())
 
 void raise_unbound_name(PyObject* exception, const char* format, PyObject* name);

@@ -5,20 +5,41 @@
 namespace dynrun::vm {
 namespace {
 
-PyObject* power(PyObject* base, PyObject* exponent) { return PyNumber_Power(base, exponent, Py_None); }
-PyObject* power_in_place(PyObject* base, PyObject* exponent) { return PyNumber_InPlacePower(base, exponent, Py_None); }
+PyObject* power(PyObject* base, PyObject* exponent) {
+  return PyNumber_Power(base, exponent, Py_None);
+}
+PyObject* power_in_place(PyObject* base, PyObject* exponent) {
+  return PyNumber_InPlacePower(base, exponent, Py_None);
+}
 
 // In the order of NB_* in opcode.h.
 constexpr binaryfunc kBinary[] = {
-    PyNumber_Add,           PyNumber_And,          PyNumber_FloorDivide,
-    PyNumber_Lshift,        PyNumber_MatrixMultiply, PyNumber_Multiply,
-    PyNumber_Remainder,     PyNumber_Or,           power,
-    PyNumber_Rshift,        PyNumber_Subtract,     PyNumber_TrueDivide,
-    PyNumber_Xor,           PyNumber_InPlaceAdd,   PyNumber_InPlaceAnd,
-    PyNumber_InPlaceFloorDivide, PyNumber_InPlaceLshift, PyNumber_InPlaceMatrixMultiply,
-    PyNumber_InPlaceMultiply, PyNumber_InPlaceRemainder, PyNumber_InPlaceOr,
-    power_in_place,         PyNumber_InPlaceRshift, PyNumber_InPlaceSubtract,
-    PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor,
+    PyNumber_Add,
+    PyNumber_And,
+    PyNumber_FloorDivide,
+    PyNumber_Lshift,
+    PyNumber_MatrixMultiply,
+    PyNumber_Multiply,
+    PyNumber_Remainder,
+    PyNumber_Or,
+    power,
+    PyNumber_Rshift,
+    PyNumber_Subtract,
+    PyNumber_TrueDivide,
+    PyNumber_Xor,
+    PyNumber_InPlaceAdd,
+    PyNumber_InPlaceAnd,
+    PyNumber_InPlaceFloorDivide,
+    PyNumber_InPlaceLshift,
+    PyNumber_InPlaceMatrixMultiply,
+    PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceOr,
+    power_in_place,
+    PyNumber_InPlaceRshift,
+    PyNumber_InPlaceSubtract,
+    PyNumber_InPlaceTrueDivide,
+    PyNumber_InPlaceXor,
 };
 constexpr int kAdd = 0;
 constexpr int kInPlaceAdd = 13;
@@ -55,8 +76,12 @@ bool appends_to_local(Interpreter& vm, Activation& top, int operation, Status* s
 
 }  // namespace
 
-DYNRUN_OP(UnaryNegative) { return unary(top, PyNumber_Negative); }
-DYNRUN_OP(UnaryInvert) { return unary(top, PyNumber_Invert); }
+DYNRUN_OP(UnaryNegative) {
+  return unary(top, PyNumber_Negative);
+}
+DYNRUN_OP(UnaryInvert) {
+  return unary(top, PyNumber_Invert);
+}
 
 DYNRUN_OP(UnaryNot) {
   PyObject* operand = top.pop();

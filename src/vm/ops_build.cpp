@@ -168,10 +168,17 @@ DYNRUN_OP(FormatValue) {
   python::Ref spec = python::Ref::steal(instruction.argument & 4 ? top.pop() : nullptr);
   python::Ref value = python::Ref::steal(top.pop());
   switch (instruction.argument & 3) {
-    case 1: value = python::Ref::steal(PyObject_Str(value.get())); break;
-    case 2: value = python::Ref::steal(PyObject_Repr(value.get())); break;
-    case 3: value = python::Ref::steal(PyObject_ASCII(value.get())); break;
-    default: break;
+    case 1:
+      value = python::Ref::steal(PyObject_Str(value.get()));
+      break;
+    case 2:
+      value = python::Ref::steal(PyObject_Repr(value.get()));
+      break;
+    case 3:
+      value = python::Ref::steal(PyObject_ASCII(value.get()));
+      break;
+    default:
+      break;
   }
   if (!value) return Status::kError;
   if (PyUnicode_CheckExact(value.get()) && !spec) return push_or_error(top, value.release());
@@ -230,8 +237,8 @@ DYNRUN_OP(UnpackSequence) {
   bool is_tuple = PyTuple_CheckExact(sequence);
   bool done = true;
   if ((is_tuple || PyList_CheckExact(sequence)) && Py_SIZE(sequence) == count) {
-    PyObject** items = is_tuple ? reinterpret_cast<PyTupleObject*>(sequence)->ob_item
-                                : reinterpret_cast<PyListObject*>(sequence)->ob_item;
+    PyObject** items =
+        is_tuple ? reinterpret_cast<PyTupleObject*>(sequence)->ob_item : reinterpret_cast<PyListObject*>(sequence)->ob_item;
     for (int i = 0; i < count; ++i) top.stack_pointer[i] = Py_NewRef(items[count - 1 - i]);
   } else {
     done = unpack(sequence, count, -1, top.stack_pointer + count);

@@ -61,8 +61,7 @@ bool check_iterable(PyObject* function, PyObject* arguments) {
 }
 
 // Lays out the arguments of `f(*positional, **keywords)` as a call takes them: new references; the names as a tuple.
-bool spread(PyObject* self, PyObject* positional, PyObject* keywords, std::vector<PyObject*>* arguments,
-            python::Ref* names) {
+bool spread(PyObject* self, PyObject* positional, PyObject* keywords, std::vector<PyObject*>* arguments, python::Ref* names) {
   Py_ssize_t count = PyTuple_GET_SIZE(positional);
   Py_ssize_t named = keywords ? PyDict_GET_SIZE(keywords) : 0;
   arguments->reserve(static_cast<std::size_t>(count + named + 1));
@@ -113,8 +112,8 @@ DYNRUN_OP(Call) {
   }
   PyObject* result;
   if (!call_directly(callable, arguments, total, names, &result)) {
-    result = PyObject_Vectorcall(callable, arguments, static_cast<std::size_t>(positional) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                 names);
+    result =
+        PyObject_Vectorcall(callable, arguments, static_cast<std::size_t>(positional) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
   }
   Py_DECREF(callable);
   for (Py_ssize_t i = 0; i < total; ++i) Py_DECREF(arguments[i]);
@@ -212,12 +211,18 @@ DYNRUN_OP(CallIntrinsic1) {
   if (instruction.argument > kListToTuple || instruction.argument == kAsyncGenWrap) return Status::kRetreat;
   python::Ref value = python::Ref::steal(top.pop());
   switch (instruction.argument) {
-    case kPrint: return push_or_error(top, print_expression(value.get()));
-    case kImportStar: return push_or_error(top, import_star(top.frame, value.get()));
-    case kStopIterationError: return push_or_error(top, stop_iteration_error(top.code->object->co_flags, value.get()));
-    case kUnaryPositive: return push_or_error(top, PyNumber_Positive(value.get()));
-    case kListToTuple: return push_or_error(top, PyList_AsTuple(value.get()));
-    default: break;
+    case kPrint:
+      return push_or_error(top, print_expression(value.get()));
+    case kImportStar:
+      return push_or_error(top, import_star(top.frame, value.get()));
+    case kStopIterationError:
+      return push_or_error(top, stop_iteration_error(top.code->object->co_flags, value.get()));
+    case kUnaryPositive:
+      return push_or_error(top, PyNumber_Positive(value.get()));
+    case kListToTuple:
+      return push_or_error(top, PyList_AsTuple(value.get()));
+    default:
+      break;
   }
   PyErr_SetString(PyExc_SystemError, "unknown intrinsic");
   return Status::kError;

@@ -47,10 +47,18 @@ DYNRUN_OP(JumpBackwardNoInterrupt) {
   return Status::kNext;
 }
 
-DYNRUN_OP(PopJumpIfFalse) { return jump_on(top, instruction, false); }
-DYNRUN_OP(PopJumpIfTrue) { return jump_on(top, instruction, true); }
-DYNRUN_OP(PopJumpIfNone) { return jump_on_none(top, instruction, true); }
-DYNRUN_OP(PopJumpIfNotNone) { return jump_on_none(top, instruction, false); }
+DYNRUN_OP(PopJumpIfFalse) {
+  return jump_on(top, instruction, false);
+}
+DYNRUN_OP(PopJumpIfTrue) {
+  return jump_on(top, instruction, true);
+}
+DYNRUN_OP(PopJumpIfNone) {
+  return jump_on_none(top, instruction, true);
+}
+DYNRUN_OP(PopJumpIfNotNone) {
+  return jump_on_none(top, instruction, false);
+}
 
 DYNRUN_OP(GetIter) {
   PyObject* iterable = top.pop();
@@ -76,8 +84,12 @@ DYNRUN_OP(ForIter) {
   return Status::kNext;
 }
 
-DYNRUN_OP(ReturnValue) { return vm.finish(top.pop()); }
+DYNRUN_OP(ReturnValue) {
+  return vm.finish(top.pop());
+}
 
-DYNRUN_OP(ReturnConst) { return vm.finish(Py_NewRef(constant_at(top, instruction.argument))); }
+DYNRUN_OP(ReturnConst) {
+  return vm.finish(Py_NewRef(constant_at(top, instruction.argument)));
+}
 
 }  // namespace dynrun::vm

@@ -11,8 +11,7 @@ constexpr const char* kCannotCatchGroup = "catching ExceptionGroup with except* 
 PyObject* instance_of(PyObject* type) {
   PyObject* value = PyObject_CallNoArgs(type);
   if (value && !PyExceptionInstance_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type,
-                 Py_TYPE(value));
+    PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type, Py_TYPE(value));
     Py_CLEAR(value);
   }
   return value;
@@ -206,8 +205,7 @@ DYNRUN_OP(WithExceptStart) {
   // The stack: exit function, lasti, previous exception, exception.
   PyObject* exception = top.peek(1);
   python::Ref traceback = python::Ref::steal(PyException_GetTraceback(exception));
-  PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(exception), exception,
-                           traceback ? traceback.get() : Py_None};
+  PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(exception), exception, traceback ? traceback.get() : Py_None};
   return push_or_error(top, PyObject_Vectorcall(top.peek(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 

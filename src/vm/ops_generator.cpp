@@ -5,9 +5,13 @@
 namespace dynrun::vm {
 
 // A generator function's own frame runs in CPython (see is_wanted); an observer that pushed one gets it made there too.
-DYNRUN_OP(ReturnGenerator) { return Status::kRetreat; }
+DYNRUN_OP(ReturnGenerator) {
+  return Status::kRetreat;
+}
 
-DYNRUN_OP(YieldValue) { return vm.yield(top.pop()); }
+DYNRUN_OP(YieldValue) {
+  return vm.yield(top.pop());
+}
 
 DYNRUN_OP(Send) {
   PyObject* sent = top.peek(1);
@@ -50,11 +54,11 @@ DYNRUN_OP(GetAwaitable) {
   python::Ref iterator = python::Ref::steal(dynrun_awaitable_iterator(object.get()));
   if (!iterator && (!type->tp_as_async || !type->tp_as_async->am_await)) {
     if (instruction.argument == 1) {
-      PyErr_Format(PyExc_TypeError,
-                   "'async with' received an object from __aenter__ that does not implement __await__: %.100s", type->tp_name);
+      PyErr_Format(PyExc_TypeError, "'async with' received an object from __aenter__ that does not implement __await__: %.100s",
+                   type->tp_name);
     } else if (instruction.argument == 2) {
-      PyErr_Format(PyExc_TypeError,
-                   "'async with' received an object from __aexit__ that does not implement __await__: %.100s", type->tp_name);
+      PyErr_Format(PyExc_TypeError, "'async with' received an object from __aexit__ that does not implement __await__: %.100s",
+                   type->tp_name);
     }
   }
   if (!iterator) return Status::kError;

@@ -25,14 +25,13 @@ PyObject* import_name(python::Frame* frame, PyObject* name, PyObject* fromlist, 
 void raise_cannot_import(PyObject* module, PyObject* module_name, PyObject* name) {
   PyErr_Clear();
   python::Ref path = python::Ref::steal(PyModule_GetFilenameObject(module));
-  python::Ref shown = module_name ? python::Ref::borrow(module_name)
-                                  : python::Ref::steal(PyUnicode_FromString("<unknown module name>"));
+  python::Ref shown =
+      module_name ? python::Ref::borrow(module_name) : python::Ref::steal(PyUnicode_FromString("<unknown module name>"));
   python::Ref message;
   bool located = path && PyUnicode_Check(path.get());
   if (!located) {
     PyErr_Clear();
-    message = python::Ref::steal(
-        PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
+    message = python::Ref::steal(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
   } else {
     python::Ref spec = python::Ref::steal(PyObject_GetAttrString(module, "__spec__"));
     if (!spec) PyErr_Clear();
@@ -132,6 +131,8 @@ DYNRUN_OP(ImportName) {
   return push_or_error(top, import_name(top.frame, name_at(top, instruction.argument), fromlist.get(), level.get()));
 }
 
-DYNRUN_OP(ImportFrom) { return push_or_error(top, import_from(top.peek(1), name_at(top, instruction.argument))); }
+DYNRUN_OP(ImportFrom) {
+  return push_or_error(top, import_from(top.peek(1), name_at(top, instruction.argument)));
+}
 
 }  // namespace dynrun::vm

@@ -66,8 +66,8 @@ bool match_positional(PyObject* subject, PyObject* type, Py_ssize_t count, PyObj
   }
   Py_ssize_t allowed = match_self ? 1 : PyTuple_GET_SIZE(names.get());
   if (allowed < count) {
-    PyErr_Format(PyExc_TypeError, "%s() accepts %d positional sub-pattern%s (%d given)", type_name,
-                 static_cast<int>(allowed), allowed == 1 ? "" : "s", static_cast<int>(count));
+    PyErr_Format(PyExc_TypeError, "%s() accepts %d positional sub-pattern%s (%d given)", type_name, static_cast<int>(allowed),
+                 allowed == 1 ? "" : "s", static_cast<int>(count));
     return false;
   }
   if (match_self) return PyList_Append(attributes, subject) == 0;
@@ -116,7 +116,9 @@ DYNRUN_OP(MatchSequence) {
   return push_or_error(top, Py_NewRef(matches ? Py_True : Py_False));
 }
 
-DYNRUN_OP(MatchKeys) { return push_or_error(top, match_keys(top.peek(2), top.peek(1))); }
+DYNRUN_OP(MatchKeys) {
+  return push_or_error(top, match_keys(top.peek(2), top.peek(1)));
+}
 
 DYNRUN_OP(MatchClass) {
   python::Ref names = python::Ref::steal(top.pop());

@@ -4,7 +4,9 @@
 
 namespace dynrun::vm {
 
-DYNRUN_OP(Nop) { return Status::kNext; }
+DYNRUN_OP(Nop) {
+  return Status::kNext;
+}
 
 DYNRUN_OP(Resume) {
   // 0: start of a function, 1: after a yield; 2 and 3, inside `yield from` and `await`, must not be interrupted.
@@ -85,7 +87,9 @@ DYNRUN_OP(DeleteFast) {
   return Status::kNext;
 }
 
-DYNRUN_OP(LoadClosure) { return execute_LoadFast(vm, top, instruction); }
+DYNRUN_OP(LoadClosure) {
+  return execute_LoadFast(vm, top, instruction);
+}
 
 DYNRUN_OP(MakeCell) {
   PyObject*& slot = top.locals()[instruction.argument];

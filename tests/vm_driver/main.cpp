@@ -36,7 +36,9 @@ void run_python() {
   auto policy = dynrun::vm::FramePolicy::kAll;
   bool stress = false;
   int first = 1;
-  for (; first < argument_count && (std::strncmp(arguments[first], "--vm=", 5) == 0 || std::strcmp(arguments[first], "--stress-hand-over") == 0); ++first) {
+  for (; first < argument_count &&
+         (std::strncmp(arguments[first], "--vm=", 5) == 0 || std::strcmp(arguments[first], "--stress-hand-over") == 0);
+       ++first) {
     const char* text = arguments[first];
     if (std::strcmp(text, "--stress-hand-over") == 0) stress = true;
     if (std::strcmp(text, "--vm=off") == 0) policy = dynrun::vm::FramePolicy::kOff;
@@ -81,7 +83,8 @@ int main(int argc, char** argv) {
   argument_count = argc;
   arguments = argv;
   constexpr std::size_t kStackBytes = std::size_t{1} << 30;
-  void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  void* stack =
+      mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return 2;
   dynrun_set_stack_low(stack);
   // Python's threads too: their stacks are mapped as they are used.

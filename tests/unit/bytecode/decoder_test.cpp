@@ -22,7 +22,9 @@ Ref function_code(const char* source) {
   return Ref::borrow(PyFunction_GetCode(function));
 }
 
-const Code& decoded(const Ref& code) { return *decode(reinterpret_cast<PyCodeObject*>(code.get())); }
+const Code& decoded(const Ref& code) {
+  return *decode(reinterpret_cast<PyCodeObject*>(code.get()));
+}
 
 }  // namespace
 
@@ -79,7 +81,8 @@ TEST_CASE("EXTENDED_ARG is folded into its instruction") {
 }
 
 TEST_CASE("specialised code decodes as it was compiled") {
-  Ref code = function_code("def f(a):\n    s = 0\n    for x in a:\n        s = s + x\n    return s\nfor i in range(100): f([1, 2, 3])\n");
+  Ref code = function_code(
+      "def f(a):\n    s = 0\n    for x in a:\n        s = s + x\n    return s\nfor i in range(100): f([1, 2, 3])\n");
   for (const Instruction& instruction : decoded(code).instructions) CHECK(instruction.next_offset > instruction.offset);
   CHECK(decoded(code).supported);
   CHECK(&decoded(code) == &decoded(code));

@@ -92,7 +92,8 @@ TEST_CASE("an observer sees raised errors") {
             "        return g(x)\n"
             "    except KeyError as e:\n"
             "        return e.args\n"
-            "result = f(3)\n", &watcher) == "(3,)");
+            "result = f(3)\n",
+            &watcher) == "(3,)");
   CHECK(watcher.raised == 1);
   CHECK(watcher.log == std::vector<std::string>{"enter g", "leave g raising", "leave f", "leave <module>"});
 }
@@ -117,26 +118,27 @@ TEST_CASE("push_call runs a property inline and gives its truth") {
     PyObject* getter = PyDict_GetItemString(activation.frame->globals, "getter");
     PyObject* argument = activation.pop();
     ++activation.pc;
-    return machine.push_call(getter, &argument, 1, nullptr, Continuation::kPushNotTruth) ? Decision::kResume
-                                                                                       : Decision::kRaise;
+    return machine.push_call(getter, &argument, 1, nullptr, Continuation::kPushNotTruth) ? Decision::kResume : Decision::kRaise;
   };
   CHECK(run("def getter(self): return [self]\ndef f(x): return (x.a, 1)\nresult = f(3)\n", &watcher) == "(False, 1)");
 }
 
 TEST_CASE("push_call reports binding errors as CPython words them") {
   Watcher watcher;
-  CHECK(run("def g(a, *, k): pass\n"
-            "def f():\n"
-            "    out = []\n"
-            "    for call in (lambda: g(), lambda: g(1, 2, k=3), lambda: g(1), lambda: g(1, k=2, z=3), lambda: g(1, a=1, k=2)):\n"
-            "        try: call()\n"
-            "        except TypeError as e: out.append(str(e))\n"
-            "    return out\n"
-            "result = f()\n", &watcher) ==
-        "[\"g() missing 1 required positional argument: 'a'\", "
-        "'g() takes 1 positional argument but 2 positional arguments (and 1 keyword-only argument) were given', "
-        "\"g() missing 1 required keyword-only argument: 'k'\", \"g() got an unexpected keyword argument 'z'\", "
-        "\"g() got multiple values for argument 'a'\"]");
+  CHECK(
+      run("def g(a, *, k): pass\n"
+          "def f():\n"
+          "    out = []\n"
+          "    for call in (lambda: g(), lambda: g(1, 2, k=3), lambda: g(1), lambda: g(1, k=2, z=3), lambda: g(1, a=1, k=2)):\n"
+          "        try: call()\n"
+          "        except TypeError as e: out.append(str(e))\n"
+          "    return out\n"
+          "result = f()\n",
+          &watcher) ==
+      "[\"g() missing 1 required positional argument: 'a'\", "
+      "'g() takes 1 positional argument but 2 positional arguments (and 1 keyword-only argument) were given', "
+      "\"g() missing 1 required keyword-only argument: 'k'\", \"g() got an unexpected keyword argument 'z'\", "
+      "\"g() got multiple values for argument 'a'\"]");
 }
 
 TEST_CASE("an __init__ run inline must return None") {
@@ -148,7 +150,7 @@ TEST_CASE("an __init__ run inline must return None") {
     ++activation.pc;
     PyObject* held = Py_NewRef(argument);
     return machine.push_call(init, &argument, 1, nullptr, Continuation::kDropPushHeld, held) ? Decision::kResume
-                                                                                           : Decision::kRaise;
+                                                                                             : Decision::kRaise;
   };
   CHECK(run("def init(self): return None\ndef f(x): return -x\nresult = f(3)\n", &watcher) == "3");
   CHECK(run("def init(self): return 1\ndef f(x): return -x\nresult = f(3)\n", &watcher) ==
@@ -191,7 +193,8 @@ TEST_CASE("kRaise unwinds from the instruction") {
             "        return x + x\n"
             "    except RuntimeError as e:\n"
             "        return str(e), e.__traceback__.tb_lineno\n"
-            "result = f(3)\n", &watcher) == "('told so', 3)");
+            "result = f(3)\n",
+            &watcher) == "('told so', 3)");
 }
 
 TEST_CASE("push_frame rebuilds a frame in the middle of a function") {
@@ -214,7 +217,8 @@ TEST_CASE("push_frame rebuilds a frame in the middle of a function") {
   CHECK(run("def g(x):\n"
             "    return x + 1\n"
             "def f(x): return (-x, 1)\n"
-            "result = f(3)\n", &watcher) == "(103, 1)");
+            "result = f(3)\n",
+            &watcher) == "(103, 1)");
 }
 
 TEST_CASE("drop_top takes a frame back") {
@@ -268,10 +272,12 @@ TEST_CASE("deep recursion in the VM uses no C stack") {
             "def f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
             "sys.setrecursionlimit(200000)\n"
             "result = f(150000)\n"
-            "sys.setrecursionlimit(1000)\n", &watcher) == "150000");
+            "sys.setrecursionlimit(1000)\n",
+            &watcher) == "150000");
   CHECK(run("def f(n): return f(n + 1)\n"
             "try: f(0)\n"
-            "except RecursionError as e: result = str(e)\n", &watcher) == "'maximum recursion depth exceeded'");
+            "except RecursionError as e: result = str(e)\n",
+            &watcher) == "'maximum recursion depth exceeded'");
 }
 
 }  // namespace dynrun::vm
