@@ -19,12 +19,40 @@ struct AttentionPlan {
   TensorType output_type;
 };
 
-/// [batch, heads, length, width] -> contiguous [batch * heads, length, width].
-at::Tensor as_heads(const at::Tensor& tensor) { return tensor.contiguous().view({-1, tensor.size(2), tensor.size(3)}); }
+/// Hands out pieces of one buffer.
+class Scratch {
+ public:
+  explicit Scratch(const at::Tensor& buffer) : buffer_(buffer) {}
+  at::Tensor take(at::IntArrayRef sizes) {
+    const std::int64_t count = c10::multiply_integers(sizes);
+    at::Tensor piece = buffer_.narrow(0, next_, count).view(sizes);
+    next_ += count;
+    return piece;
+  }
+  /// [batch, heads, length, width] as contiguous [batch * heads, length, width], copied where it is not.
+  at::Tensor as_heads(const at::Tensor& tensor) {
+    if (tensor.is_contiguous()) return tensor.view({-1, tensor.size(2), tensor.size(3)});
+    at::Tensor copy = take(tensor.sizes());
+    copy.copy_(tensor);
+    return copy.view({-1, tensor.size(2), tensor.size(3)});
+  }
 
-void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& output) {
-  const at::Tensor q = as_heads(query), k = as_heads(key), v = as_heads(value);
-  at::Tensor scores = at::empty({q.size(0), q.size(1), k.size(1)}, q.options());
+ private:
+  const at::Tensor& buffer_;
+  std::int64_t next_ = 0;
+};
+
+/// How many floats `attend` takes from its scratch buffer at most.
+std::int64_t scratch_size(const TensorType& query, const TensorType& key, const TensorType& value) {
+  const std::int64_t scores = query.sizes[0] * query.sizes[1] * query.sizes[2] * key.sizes[2];
+  return scores + 2 * query.element_count() + key.element_count() + value.element_count();
+}
+
+void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& output,
+            const at::Tensor& buffer) {
+  Scratch scratch(buffer);
+  const at::Tensor q = scratch.as_heads(query), k = scratch.as_heads(key), v = scratch.as_heads(value);
+  at::Tensor scores = scratch.take({q.size(0), q.size(1), k.size(1)});
   onednn::matmul(q, k.transpose(1, 2), scores, 0, static_cast<float>(plan.scale));
   if (plan.excluded.defined()) {
     scores.view({query.size(0), query.size(1), q.size(1), k.size(1)}).masked_fill_(plan.excluded, -std::numeric_limits<double>::infinity());
@@ -34,27 +62,28 @@ void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor
     onednn::matmul(scores, v, output.view({-1, output.size(2), output.size(3)}), 0, 1);
     return;
   }
-  at::Tensor result = at::empty_like(q);
+  at::Tensor result = scratch.take(q.sizes());
   onednn::matmul(scores, v, result, 0, 1);
   output.copy_(result.view(output.sizes()));
 }
 
 class AttentionStep : public runtime::Step {
  public:
-  AttentionStep(AttentionPlan plan, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
-      : plan_(std::move(plan)), inputs_(std::move(inputs)), output_(output) {}
+  AttentionStep(AttentionPlan plan, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs)
+      : plan_(std::move(plan)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
 
-  void run(runtime::Slots& slots) const override { attend(plan_, slots[inputs_[0]], slots[inputs_[1]], slots[inputs_[2]], slots[output_]); }
+  void run(runtime::Slots& slots) const override {
+    attend(plan_, slots[inputs_[0]], slots[inputs_[1]], slots[inputs_[2]], slots[outputs_[0]], slots[outputs_[1]]);
+  }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
   std::string describe() const override {
-    return fmt::format("oneDNN attention ({}, {}, {}) -> {}", inputs_[0], inputs_[1], inputs_[2], output_);
+    return fmt::format("oneDNN attention ({}) -> {}", fmt::join(inputs_, ", "), outputs_[0]);
   }
 
  private:
   AttentionPlan plan_;
-  std::vector<runtime::SlotId> inputs_;
-  runtime::SlotId output_;
+  std::vector<runtime::SlotId> inputs_, outputs_;  // outputs: the result, scratch memory
 };
 
 struct AttentionTypes {
@@ -75,12 +104,13 @@ bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
   const bool masked = plan.excluded.defined();
   const std::string key = fmt::format("attention {} keys {} strides {} {} {} masked {}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
                                       fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), masked);
-  at::Tensor q, k, v, result;
+  at::Tensor q, k, v, result, scratch;
   auto prepare = [&] {
     if (q.defined()) return;
     auto make = [](const TensorType& type) { return at::empty_strided(type.sizes, type.strides).fill_(0.5); };
     q = make(types.query), k = make(types.key), v = make(types.value);
     result = at::empty_strided(plan.output_type.sizes, plan.output_type.strides);
+    scratch = at::empty({scratch_size(types.query, types.key, types.value)});
   };
   auto own = [&] {
     prepare();
@@ -90,7 +120,7 @@ bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
   };
   auto library = [&] {
     prepare();
-    attend(plan, q, k, v, result);
+    attend(plan, q, k, v, result, scratch);
   };
   return fastest(key, {{"libtorch", own}, {"oneDNN", library}}) == 1;
 }
@@ -143,9 +173,14 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
   Claim claim;
   claim.kernel.nodes = {index};
   claim.kernel.inputs = inputs;
-  claim.kernel.outputs = {node.outputs[0]};
+  TensorType scratch;
+  scratch.sizes = {scratch_size(types.query, types.key, types.value)};
+  scratch.strides = {1};
+  // `types` and `node` end here: a new value may move them.
+  claim.kernel.outputs = {node.outputs[0], graph::kNoValue};
+  claim.kernel.outputs[1] = context.program.add_value(scratch, "attention_scratch");
   claim.make = [plan](FiniteGuard, std::vector<runtime::SlotId> slots, std::vector<runtime::SlotId> outputs) {
-    return std::make_unique<AttentionStep>(plan, std::move(slots), outputs[0]);
+    return std::make_unique<AttentionStep>(plan, std::move(slots), std::move(outputs));
   };
   return claim;
 }

@@ -13,11 +13,12 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-double usable(double bound) { return bound <= Bounds::kFinite ? bound : kUnknown; }
+double usable(double bound) { return bound <= Bounds::kFinite ? bound : kUnknown; }  // NaN is unknown too
 
 double largest(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
-  return usable(at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).item<double>());
+  const auto [least, most] = at::aminmax(tensor);
+  return usable(std::max(std::abs(least.item<double>()), std::abs(most.item<double>())));
 }
 
 /// The largest sum of |weight| over an output channel (rows of `weight` as a matrix).

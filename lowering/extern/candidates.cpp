@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -33,9 +32,23 @@ std::map<std::string, Measured>& memory() {
   return instance;
 }
 
-std::atomic<int>& library_is_preferred() {
-  static std::atomic<int> instance{0};
+struct Preference {
+  bool active = false;
+  std::string name;
+};
+
+Preference& preference() {
+  static Preference instance;
   return instance;
+}
+
+std::size_t preferred(const std::vector<Candidate>& candidates) {
+  std::size_t library = candidates.size();
+  for (std::size_t index = candidates.size(); index-- > 0;) {
+    if (candidates[index].name == preference().name) return index;
+    if (candidates[index].name != "libtorch") library = index;
+  }
+  return library == candidates.size() ? 0 : library;
 }
 
 double milliseconds_since(Clock::time_point start) {
@@ -87,7 +100,7 @@ double time_run(const Candidate& candidate) {
 /// The best of a few runs of each, in turns so that a busy moment of the machine strikes all alike. The first run of each warms
 /// up (oneDNN generates its code there) and does not count. Ends early when the order is plain.
 std::vector<double> measure(const std::vector<Candidate>& candidates) {
-  constexpr double kBudgetMilliseconds = 4, kPlain = 1.4;
+  constexpr double kBudgetMilliseconds = 4, kMostMilliseconds = 40, kPlain = 1.4;
   constexpr int kMostRounds = 12;
   const OneThread one_thread;
   std::vector<double> best(candidates.size(), std::numeric_limits<double>::infinity());
@@ -104,7 +117,8 @@ std::vector<double> measure(const std::vector<Candidate>& candidates) {
     const bool expected = best[0] == sorted[0];
     const bool plain = sorted.size() < 2 || sorted[1] > kPlain * sorted[0];
     const int least_rounds = !expected ? 5 : plain ? 2 : 3;
-    if (round + 1 >= least_rounds && (plain || milliseconds_since(start) > kBudgetMilliseconds)) break;
+    const double spent = milliseconds_since(start);
+    if (spent > kMostMilliseconds || (round + 1 >= least_rounds && (plain || spent > kBudgetMilliseconds))) break;
   }
   return best;
 }
@@ -112,11 +126,7 @@ std::vector<double> measure(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates) {
-  if (library_is_preferred()) {
-    for (std::size_t index = 0; index < candidates.size(); ++index) {
-      if (candidates[index].name != "libtorch") return index;
-    }
-  }
+  if (preference().active) return preferred(candidates);
   const std::string full_key = fmt::format("{} [{} threads]", key, at::get_num_threads());
   {
     std::lock_guard lock(mutex());
@@ -135,8 +145,8 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
   return memory().emplace(full_key, measured).first->second.best;
 }
 
-PreferLibrary::PreferLibrary() { ++library_is_preferred(); }
-PreferLibrary::~PreferLibrary() { --library_is_preferred(); }
+PreferLibrary::PreferLibrary(std::string name) { preference() = {true, std::move(name)}; }
+PreferLibrary::~PreferLibrary() { preference() = {}; }
 
 std::vector<std::string> measurements() {
   std::lock_guard lock(mutex());

@@ -20,11 +20,11 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
 /// What was measured so far, one line a key: "linear 128x768x768: dispatcher 0.70 ms, packed 0.31 ms".
 std::vector<std::string> measurements();
 
-/// While one lives, `fastest` measures nothing and takes the first candidate that is not named "libtorch": for tests, so that
-/// library kernels are met at sizes where they do not pay.
+/// While one lives, `fastest` measures nothing and takes the candidate called `name`, else the first that is not named
+/// "libtorch": for tests, so that library kernels are met at sizes where they do not pay. Not for several threads.
 class PreferLibrary {
  public:
-  PreferLibrary();
+  explicit PreferLibrary(std::string name = "");
   ~PreferLibrary();
   PreferLibrary(const PreferLibrary&) = delete;
   PreferLibrary& operator=(const PreferLibrary&) = delete;

@@ -20,6 +20,8 @@ struct FiniteGuard {
   std::vector<runtime::SlotId> check;
 
   bool holds(runtime::Slots& slots) const;
+  /// For dumps: " (checks its input)" and the like, empty where everything is proven.
+  const char* describe() const;
 };
 
 using MakeStep =

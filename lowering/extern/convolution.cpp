@@ -40,7 +40,7 @@ class ConvolutionStep : public runtime::Step {
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return plan_.text + fmt::format(" ({}) -> {}", input_, output_); }
+  std::string describe() const override { return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), input_, output_); }
 
  private:
   ConvolutionPlan plan_;

@@ -11,17 +11,33 @@
 namespace dynrun::lowering {
 namespace {
 
-/// False when an element is larger than the limit, infinite or NaN.
+[[gnu::always_inline]] inline bool find_large(const float* data, std::int64_t count) {
+  constexpr auto kLimit = static_cast<float>(Bounds::kChecked);
+  std::int32_t large = 0;
+  for (std::int64_t index = 0; index < count; ++index) large |= !(std::abs(data[index]) <= kLimit);
+  return large != 0;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] bool find_large_avx2(const float* data, std::int64_t count) { return find_large(data, count); }
+#endif
+
+/// True when an element is larger than the limit, infinite or NaN.
+bool any_large(const float* data, std::int64_t count) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return find_large_avx2(data, count);
+#endif
+  return find_large(data, count);
+}
+
 bool all_small(const at::Tensor& tensor) {
   constexpr std::int64_t kGrain = 1 << 16;
-  constexpr auto kLimit = static_cast<float>(Bounds::kChecked);
   const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
   const float* data = dense.const_data_ptr<float>();
   std::atomic<bool> small{true};
   at::parallel_for(0, dense.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::int32_t large = 0;
-    for (std::int64_t index = begin; index < end; ++index) large |= !(std::abs(data[index]) <= kLimit);
-    if (large) small = false;
+    if (any_large(data + begin, end - begin)) small = false;
   });
   return small;
 }
@@ -67,8 +83,15 @@ void bind_guard(Claim& claim, const Settled& settled) {
 }
 
 /// Follows the bounds through one guarded kernel, checking at run time what has none.
-Settled settle(Program& program, Bounds& bounds, const Claim& claim) {
+Settled settle(Program& program, Bounds& bounds, const Uses& uses, const Claim& claim) {
+  // The trunk of a residual network is checked before its bound is so large that every branch would need a check of its own.
+  constexpr double kTrunkLimit = 1e24;
   Settled settled;
+  const bool is_trunk = uses.readers(program.root(claim.guarded_input)).size() > 1;
+  if (is_trunk && bounds.of(claim.guarded_input) > kTrunkLimit) {
+    settled.check_input = true;
+    bounds.set(program.root(claim.guarded_input), Bounds::kChecked);
+  }
   auto finite = [&] {
     bool result = true;
     for (std::int32_t index : claim.kernel.nodes) {
@@ -87,7 +110,8 @@ Settled settle(Program& program, Bounds& bounds, const Claim& claim) {
     bounds.set(program.root(claim.guarded_accumulator), Bounds::kChecked);
     if (finite()) return settled;
   }
-  settled = {};
+  // The trunk's check may stay: others build on it.
+  settled.check_accumulator = false;
   settled.impossible = true;
   return settled;
 }
@@ -103,6 +127,11 @@ bool FiniteGuard::holds(runtime::Slots& slots) const {
   return small;
 }
 
+const char* FiniteGuard::describe() const {
+  if (impossible) return " (activation apart: a bound is not finite)";
+  return check.empty() ? "" : " (checks its input)";
+}
+
 void settle_guards(Program& program, std::vector<Claim>& claims) {
   const bool any = std::any_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.guarded_input != graph::kNoValue; });
   if (!any) {
@@ -110,6 +139,7 @@ void settle_guards(Program& program, std::vector<Claim>& claims) {
     return;
   }
   Bounds bounds(program);
+  const Uses uses(program);
   ValueId flag = graph::kNoValue;
   std::size_t flags = 0, next = 0;
   const auto node_count = static_cast<std::int32_t>(program.graph.nodes.size());
@@ -119,7 +149,7 @@ void settle_guards(Program& program, std::vector<Claim>& claims) {
     Claim& claim = claims[next++];
     Settled settled;
     if (claim.guarded_input != graph::kNoValue) {
-      settled = settle(program, bounds, claim);
+      settled = settle(program, bounds, uses, claim);
       settled.read = flag;
       if (settled.check_input) flag = settled.write = add_flag(program, ++flags);
     }

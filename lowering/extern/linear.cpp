@@ -13,6 +13,7 @@ namespace {
 struct LinearCall {
   ValueId input = graph::kNoValue, weight = graph::kNoValue, bias = graph::kNoValue, output = graph::kNoValue;
   bool weight_is_transposed = false;  // [in, out], as in mm
+  bool is_known = false;              // weight and bias, at compile time: they can be packed
   std::int64_t rows = 0, columns_in = 0, columns_out = 0;
 };
 
@@ -48,13 +49,15 @@ std::optional<LinearCall> match_linear(const Program& program, const Node& node)
   const TensorType& input = program.graph.type_of(call.input);
   const TensorType& weight = program.graph.type_of(call.weight);
   if (input.sizes.size() < 2 || weight.sizes.size() != 2 || input.element_count() == 0 || weight.element_count() == 0) return std::nullopt;
-  if (!program.known(call.weight) || program.known(call.input)) return std::nullopt;
+  if (program.known(call.input)) return std::nullopt;
   call.columns_in = input.sizes.back();
   call.columns_out = weight.sizes[call.weight_is_transposed ? 1 : 0];
   call.rows = input.element_count() / call.columns_in;
+  call.is_known = program.known(call.weight).has_value();
   if (call.bias != graph::kNoValue) {
     const TensorType& bias = program.graph.type_of(call.bias);
-    if (!is_plain_float(program, call.bias) || bias.sizes != std::vector<std::int64_t>{call.columns_out} || !program.known(call.bias)) return std::nullopt;
+    if (!is_plain_float(program, call.bias) || bias.sizes != std::vector<std::int64_t>{call.columns_out}) return std::nullopt;
+    call.is_known = call.is_known && program.known(call.bias);
   }
   return call;
 }
@@ -75,7 +78,7 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   constexpr double kMemoryHandicap = 1.12;
   constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
   const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
-  const std::string key = fmt::format("linear {}x{}x{}{} bias {} sum {} {}", call.rows, call.columns_in, call.columns_out,
+  const std::string key = fmt::format("{} {}x{}x{}{} bias {} sum {} {}", call.is_known ? "linear" : "linear by an activation", call.rows, call.columns_in, call.columns_out,
                                       call.weight_is_transposed ? " transposed" : "", has_bias, has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
   at::Tensor x, other, result;
   std::optional<at::Tensor> b, packed;
@@ -99,7 +102,7 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   }};
   Candidate packed_way{"packed", [&] {
     prepare();
-    TORCH_CHECK(weight.numel() * weight.element_size() <= kMostPackedBytes, "too large to pack");
+    TORCH_CHECK(call.is_known && weight.numel() * weight.element_size() <= kMostPackedBytes, "not to be packed");
     if (!packed) packed = onednn::pack_linear_weight(weight, call.rows);
     if (has_addend) onednn::linear_add(x, other, *packed, b);
     else onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
@@ -140,7 +143,7 @@ class PackedLinearStep : public runtime::Step {
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return plan_.text + fmt::format(" ({}) -> {}", inputs_[0], output_); }
+  std::string describe() const override { return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), inputs_[0], output_); }
 
  private:
   LinearPlan plan_;
@@ -233,7 +236,10 @@ std::optional<Claim> claim_linear(ClaimContext& context, std::int32_t index) {
     return is_plain_float(context.program, addend) && type.sizes == context.type(sum).sizes && type.is_contiguous() && !context.program.known(addend);
   };
   const Tail tail = match_tail(context, index, TailForm::kAddOrUnary, allow_addend);
-  const at::Tensor known = *context.program.known(call->weight);
+  // What an activation holds is not to be read: its layout is enough for measuring.
+  const TensorType& weight_type = context.type(call->weight);
+  const auto weight = context.program.known(call->weight);
+  const at::Tensor known = weight ? *weight : at::empty_strided(weight_type.sizes, weight_type.strides).fill_(1);
   const LinearWay way = choose_way(*call, tail, call->weight_is_transposed ? known.t() : known);
   if (way == LinearWay::kLibtorch) return std::nullopt;
   return way == LinearWay::kPacked ? packed_claim(context, index, *call, tail) : plain_claim(context, index, *call, tail);

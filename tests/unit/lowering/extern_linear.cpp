@@ -11,7 +11,8 @@ namespace {
 using namespace dynrun::lowering::test;
 
 TEST_CASE("linear with a known weight equals the operator", "[extern]") {
-  const dynrun::lowering::PreferLibrary prefer;
+  const std::string way = GENERATE("matmul", "packed");
+  const dynrun::lowering::PreferLibrary prefer(way);
   for (auto [rows, in, out] : {std::tuple{1, 8, 4}, {128, 64, 96}, {7, 33, 5}, {197, 384, 64}, {1, 1, 1}, {64, 768, 32}}) {
     for (const char* bias : {"%bias", "None"}) {
       for (const char* tail : {"", "aten::relu(%y)", "aten::gelu(%y, \"none\")", "aten::gelu(%y, \"tanh\")", "aten::add.Tensor(%y, %other, 1)",
@@ -30,7 +31,8 @@ TEST_CASE("linear with a known weight equals the operator", "[extern]") {
 }
 
 TEST_CASE("addmm, mm and matmul with a known right side equal the operators", "[extern]") {
-  const dynrun::lowering::PreferLibrary prefer;
+  const std::string way = GENERATE("matmul", "packed");
+  const dynrun::lowering::PreferLibrary prefer(way);
   const std::string head = "graph\ninput %x: float32[40, 24]\nparameter %w: float32[24, 56]\nparameter %b: float32[56]\n";
   for (const char* call : {"aten::addmm(%b, %x, %w, 1, 1)", "aten::addmm(%b, %x, %w, 0.5, 2)", "aten::mm(%x, %w)", "aten::matmul(%x, %w)"}) {
     const std::string text = head + fmt::format("%y: float32[40, 56] = {}\nreturn %y\n", call);
@@ -39,6 +41,16 @@ TEST_CASE("addmm, mm and matmul with a known right side equal the operators", "[
   }
   const std::string strided = "graph\ninput %x: float32[40, 24]{1, 40}\nparameter %w: float32[24, 56]{1, 24}\n%y: float32[40, 56] = aten::mm(%x, %w)\nreturn %y\n";
   CHECK(all_close(run_extern(strided)));
+}
+
+TEST_CASE("linear layers whose weight is not known equal the operator", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const std::string head = "graph\ninput %x: float32[2, 20, 24]\ninput %w: float32[56, 24]\ninput %b: float32[56]\n";
+  for (const char* call : {"aten::linear(%x, %w, %b)", "aten::linear(%x, %w, None)"}) {
+    ExternRun run = run_extern(head + fmt::format("%y: float32[2, 20, 56] = {}\n%z: float32[2, 20, 56] = aten::relu(%y)\nreturn %z\n", call));
+    CHECK(all_close(run));
+    CHECK(run.folded == std::vector<bool>{false, false, false});
+  }
 }
 
 TEST_CASE("products of activations equal the operators", "[extern]") {

@@ -10,6 +10,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -20,6 +22,12 @@ namespace {
 
 using namespace dynrun::lowering::test;
 using Clock = std::chrono::steady_clock;
+
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -80,8 +88,11 @@ TEST_CASE("real models with library kernels", "[.extern-models]") {
     }
     CHECK(difference < 1e-4);
     const auto [eager_time, own_time] = best_times([&] { eager->run(inputs); }, [&] { program.run(inputs); });
-    std::printf("%-24s eager %8.2f ms  library kernels %8.2f ms  %.2fx  claimed %zu of %d  lowering %.0f ms  difference %.1e\n", entry.path().stem().c_str(),
-                eager_time, own_time, eager_time / own_time, program.claimed_steps().size(), program.step_count(), lowering_time, difference);
+    const long before = page_faults();
+    program.run(inputs);
+    const long faults = page_faults() - before;
+    std::printf("%-24s eager %8.2f ms  library kernels %8.2f ms  %.2fx  claimed %zu of %d  lowering %.0f ms  difference %.1e  page faults %ld\n", entry.path().stem().c_str(),
+                eager_time, own_time, eager_time / own_time, program.claimed_steps().size(), program.step_count(), lowering_time, difference, faults);
     std::fflush(stdout);
     if (std::getenv("DYNRUN_STEPS") != nullptr) {
       for (const std::string& line : program.time_steps(inputs)) std::printf("%s\n", line.c_str());
