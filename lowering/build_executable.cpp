@@ -204,6 +204,10 @@ class PlanBuilder {
   void add_outputs() {
     for (ValueId id : program_.graph.outputs) {
       runtime::OutputPlan output;
+      auto first = std::find(program_.graph.outputs.begin(), program_.graph.outputs.end(), id);
+      if (id != kNoValue && plan_.outputs.size() > static_cast<std::size_t>(first - program_.graph.outputs.begin())) {
+        output.same_as = static_cast<std::int32_t>(first - program_.graph.outputs.begin());
+      }
       if (id != kNoValue) {
         output.slot = program_.root(id);
         output.is_view = program_.is_view(id);

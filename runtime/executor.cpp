@@ -108,6 +108,10 @@ class Executor final : public Executable {
     outputs.reserve(plan_.outputs.size());
     const auto* arena = frame.arena.storage().unsafeGetStorageImpl();
     for (const OutputPlan& plan : plan_.outputs) {
+      if (plan.same_as >= 0) {
+        outputs.push_back(outputs[static_cast<std::size_t>(plan.same_as)]);
+        continue;
+      }
       at::Tensor tensor = plan.slot < 0 ? at::Tensor() : frame.slots[plan.slot];
       if (plan.is_view) {
         tensor = tensor.as_strided(plan.type.sizes, plan.type.strides, tensor.storage_offset() + plan.view_offset);

@@ -37,6 +37,7 @@ struct Action {
 /// An output is a slot; one that is a view of an input or another output is made at the end, with autograd's view tracking.
 struct OutputPlan {
   SlotId slot = -1;               // -1: undefined
+  std::int32_t same_as = -1;      // an earlier output that is this very tensor
   bool is_view = false;           // of `slot`, with `type` and `view_offset`
   graph::TensorType type;
   std::int64_t view_offset = 0;
