@@ -96,8 +96,8 @@ DynrunFrame* dynrun_push_frame(PyThreadState* thread, PyObject* function) {
 
 // ---- argument binding ----
 
-// The arguments of one call. `locals` receives argument references as they are (stolen); what goes into *args or **kwargs
-// is referenced once more and released by `finish_binding`, so that a failed binding leaves the arguments as they were.
+// The arguments of one call. `locals` steals the named positional ones at once; *args, **kwargs and keyword parameters take
+// references of their own, so that a failed binding leaves the arguments as they were.
 typedef struct {
   PyFunctionObject* function;
   PyCodeObject* code;
@@ -147,7 +147,7 @@ static int bind_keywords(Binding* b) {
     if (slot < 0) return -1;
     if (slot < b->total) {
       if (b->locals[slot] != NULL) return -1;
-      b->locals[slot] = value;
+      b->locals[slot] = Py_NewRef(value);
     } else {
       if (b->extra_keywords == NULL) return -1;
       if (PyDict_SetItem(b->extra_keywords, name, value) < 0) return -1;
@@ -199,27 +199,19 @@ static int bind(Binding* b) {
   return bind_defaults(b);
 }
 
-// Releases the extra references of arguments that went into *args and **kwargs.
+// Releases the references of arguments that were not stolen: what *args took, and all keyword arguments.
 static void finish_binding(Binding* b) {
   for (Py_ssize_t i = b->code->co_argcount; i < b->positional; i++) Py_DECREF(b->arguments[i]);
-  if (b->extra_keywords == NULL || b->keyword_names == NULL) return;
-  Py_ssize_t count = PyTuple_GET_SIZE(b->keyword_names);
-  for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject* value = b->arguments[b->positional + i];
-    PyObject** names = ((PyTupleObject*)b->code->co_localsplusnames)->ob_item;
-    PyObject* name = PyTuple_GET_ITEM(b->keyword_names, i);
-    Py_ssize_t slot = b->code->co_posonlyargcount;
-    while (slot < b->total &&
-           !(b->locals[slot] == value && (names[slot] == name || PyUnicode_Compare(names[slot], name) == 0))) {
-      slot++;
-    }
-    if (slot == b->total) Py_DECREF(value);
-  }
+  Py_ssize_t count = b->keyword_names ? PyTuple_GET_SIZE(b->keyword_names) : 0;
+  for (Py_ssize_t i = 0; i < count; i++) Py_DECREF(b->arguments[b->positional + i]);
 }
 
 // Undoes a failed binding and raises what CPython raises: by making the same call there, which fails before it runs anything.
 static void fail_binding(PyThreadState* thread, Binding* b, _PyInterpreterFrame* frame) {
   PyObject* rest = (b->code->co_flags & CO_VARARGS) ? b->locals[b->total] : NULL;
+  // Past the positional ones, a parameter that is set was passed by keyword: defaults come last and do not fail.
+  Py_ssize_t named = b->positional < b->code->co_argcount ? b->positional : b->code->co_argcount;
+  for (Py_ssize_t i = named; i < b->total; i++) Py_XDECREF(b->locals[i]);
   for (int i = 0; i < b->code->co_nlocalsplus; i++) b->locals[i] = NULL;
   Py_XDECREF(rest);
   Py_XDECREF(b->extra_keywords);

@@ -59,7 +59,10 @@ class Interpreter final : public Machine {
   bool unwind(bool add_traceback);
   bool hand_over();
   bool observe(Decision decision);
-  bool tracing_switched() const { return *monitoring_version_ != known_monitoring_version_; }
+  /// Whether tracing, profiling or monitoring was switched since the machine began, and now concerns the top frame.
+  bool tracing_switched() const {
+    return *monitoring_version_ != known_monitoring_version_ && dynrun_is_monitored(thread, top->code->object);
+  }
   void set_current(python::Frame* frame);
 
   const volatile int* const eval_breaker_;
