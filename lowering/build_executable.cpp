@@ -227,6 +227,8 @@ class PlanBuilder {
       for (const graph::Argument& argument : program_.graph.nodes[i].arguments) note_written(argument, written);
     }
     plan_.written_inputs.assign(written.begin(), written.end());
+    // Writes that the caller can see count up the tensor's version, which autograd's keys do.
+    if (!written.empty()) plan_.below_autograd = false;
   }
 
   void note_written(const graph::Argument& argument, std::set<std::int32_t>& written) {

@@ -77,6 +77,9 @@ Expr cast(Expr argument, c10::ScalarType dtype) {
     if (c10::isFloatingType(argument->dtype)) return constant(argument->number, dtype);
     return integer_constant(argument->integer, dtype);
   }
+  // Widening a half type and coming back changes nothing.
+  bool widened = argument->kind == ExpressionKind::kPoint && argument->op == PointOp::kCast && argument->dtype == c10::ScalarType::Float;
+  if (widened && argument->arguments[0]->dtype == dtype && compute_type(dtype) != dtype) return argument->arguments[0];
   return point(PointOp::kCast, dtype, {std::move(argument)});
 }
 
