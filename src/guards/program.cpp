@@ -202,10 +202,19 @@ void Program::note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* fou
   record.lookups.push_back(std::move(lookup));
 }
 
+void Program::require_unchanged(PyTypeObject* type) {
+  if (is_static_type(type)) return;
+  auto index = static_cast<std::size_t>(type_record(type));
+  types_[index].strict = true;
+  // Checked even when no object of the class is: through the class itself.
+  check_is_type(constant(reinterpret_cast<PyObject*>(type)), type);
+}
+
 bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
   if (type != record.type) return false;
   if (!record.weak) return true;
   if (type->tp_version_tag == record.version && record.version != 0) return true;
+  if (record.strict) return false;
   if (PyWeakref_GET_OBJECT(record.weak.get()) != reinterpret_cast<PyObject*>(type)) return false;
   for (const Lookup& lookup : record.lookups) {
     if (lookup.weak && PyWeakref_GET_OBJECT(lookup.weak.get()) != lookup.found) return false;
@@ -304,6 +313,20 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
       return PyType_Check(object) ? lookup_behind(reinterpret_cast<PyTypeObject*>(object),
                                                   reinterpret_cast<PyTypeObject*>(source.aux.get()), source.key.get())
                                   : nullptr;
+    case SourceKind::kContextValue: {
+      PyObject* value = nullptr;
+      if (!PyContextVar_CheckExact(object) || PyContextVar_Get(object, nullptr, &value) < 0) {
+        PyErr_Clear();
+        return nullptr;
+      }
+      Py_XDECREF(value);  // the context or the variable keeps it
+      return value;
+    }
+    case SourceKind::kFunctionField: {
+      if (!PyFunction_Check(object)) return nullptr;
+      auto* function = reinterpret_cast<PyFunctionObject*>(object);
+      return source.index == 0 ? function->func_name : function->func_qualname;
+    }
     case SourceKind::kPropertyGetter:
     case SourceKind::kWrapped: return first_field(object);
     case SourceKind::kMember: return member_value(object, source.aux.get());

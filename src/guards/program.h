@@ -85,6 +85,9 @@ class Program {
   /// A class attribute was looked up on `type` and gave `found` (borrowed; null: not there). Part of every check of that type.
   void note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found);
 
+  /// C code looked up methods of `type` on its own: any change to the class fails the guards.
+  void require_unchanged(PyTypeObject* type);
+
   /// Later steps are attributed to this source line of the caller's.
   void set_line(std::int32_t line) { line_ = line; }
 
@@ -127,6 +130,7 @@ class Program {
     PyTypeObject* type = nullptr;
     python::Ref weak;             // null for a static type
     mutable unsigned version = 0;
+    bool strict = false;
     std::vector<Lookup> lookups;
   };
 

@@ -24,6 +24,8 @@ constexpr SourceId kNoSource = -1;
   X(FunctionKeywordDefaults, "%s.__kwdefaults__")                                \
   X(FunctionGlobals, "%s.__globals__")                                           \
   X(FunctionBuiltins, "%s.__builtins__")                                         \
+  X(FunctionField, "%s.%k")     /* index 0: __name__, 1: __qualname__ */          \
+  X(ContextValue, "%s.get()")                                                    \
   X(MethodFunction, "%s.__func__")                                               \
   X(MethodSelf, "%s.__self__")                                                   \
   X(TypeOf, "type(%s)")                                                          \

@@ -56,6 +56,7 @@ void add_builtins() {
           kPureKind);
   put_all("builtins", {"isinstance", "issubclass"}, modelled(Model::kIsInstance));
   put_all("builtins", {"getattr", "hasattr"}, modelled(Model::kGetAttribute));
+  put_all("builtins", {"object.__getattribute__"}, modelled(Model::kGenericGetAttribute));
   put_all("builtins", {"setattr", "object.__setattr__"}, modelled(Model::kSetAttribute));
   put_all("builtins", {"next"}, modelled(Model::kIterNext));
   put_all("builtins", {"hash"}, modelled(Model::kHash));
@@ -79,6 +80,9 @@ void add_builtins() {
   put_all("collections:OrderedDict", {"keys", "values", "items", "copy", "__iter__"}, kPureKind);
   put_all("collections:OrderedDict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__", "move_to_end"},
           modelled(Model::kWriteFresh));
+  put_all("contextvars:ContextVar", {"get"}, modelled(Model::kContextGet));
+  put_all("contextvars:ContextVar", {"set"}, modelled(Model::kContextSet));
+  put_all("contextvars:ContextVar", {"reset"}, modelled(Model::kContextReset));
   put_all("builtins:object", {"__init__", "__init_subclass__"}, kPureKind);
   put_all("math", {"sqrt", "ceil", "floor", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "tanh", "atan", "prod", "gcd",
                    "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},

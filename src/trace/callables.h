@@ -20,11 +20,15 @@ enum class Model : std::uint8_t {
   kListAppend,      // list.append
   kSetAttribute,    // object.__setattr__, setattr
   kGetAttribute,    // getattr, hasattr: attribute lookup
+  kGenericGetAttribute,  // object.__getattribute__
   kIsInstance,      // isinstance, issubclass
   kSetGrad,         // torch._C._set_grad_enabled
   kWriteFresh,      // a method that writes its self: allowed on fresh containers only
   kIterNext,        // next(): the iterator must be fresh
   kDictGet,         // dict.get, dict.__getitem__, dict.__contains__ on one key
+  kContextGet,      // ContextVar.get
+  kContextSet,      // ContextVar.set
+  kContextReset,    // ContextVar.reset
   kHash,            // id(), hash(): may be taken of constants only
 };
 

@@ -59,7 +59,7 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
       "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique",
       "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::item",
       "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose", "aten::tensor_split",
-      "aten::segment_reduce", "aten::histogram", "aten::_ctc_loss", "aten::ctc_loss", "aten::lift_fresh", "aten::to_sparse",
+      "aten::segment_reduce", "aten::histogram", "aten::_ctc_loss", "aten::ctc_loss", "aten::to_sparse",
       "aten::one_hot", "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
       "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
       "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
@@ -112,6 +112,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
   graph_->inputs.resize(mark.inputs);
+  while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
 }
 
@@ -260,9 +261,31 @@ bool OperatorRecorder::record_results(const c10::OperatorHandle& op, graph::Node
   return true;
 }
 
+/// `torch.tensor(data)` and the like write data behind the dispatcher; `lift_fresh` marks the result. Its contents become a
+/// constant of the graph, copied on each replay because the program may write it.
+void OperatorRecorder::record_literal(const at::Tensor& tensor) {
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  at::Tensor kept = tensor.clone();
+  graph::ValueId constant = graph_->add_input(graph::TensorType::of(kept), graph::InputKind::kParameter, fmt::format("literal_{}", graph_->nodes.size()));
+  constants_.emplace_back(constant, kept);
+  graph::Node node{clone, {graph::Argument::reference(constant), graph::Argument::constant(c10::IValue())}, {}, {-1}, {}, source_};
+  known_order_.resize(graph_->values.size());
+  node.outputs.push_back(result_value(tensor, fmt::format("tensor_{}", graph_->nodes.size())));
+  graph_->nodes.push_back(std::move(node));
+}
+
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t count = op.schema().arguments().size();
   const std::size_t first = stack->size() - count;
+  if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh") {
+    at::Tensor data = (*stack)[first].toTensor();
+    bool literal = find(data) == graph::kNoValue && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
+    op.callBoxed(stack);
+    const at::Tensor& result = stack->back().toTensor();
+    if (literal && result.is_same(data)) record_literal(data);
+    else refuse(Refusal::kDataDependent, op.schema().name());
+    return;
+  }
   if (refusal_ == Refusal::kNone) {
     Refusal why = refuse_before(op, *stack, first);
     if (why != Refusal::kNone) refuse(why, op.schema().name());

@@ -57,6 +57,9 @@ class OperatorRecorder {
   void refuse(Refusal why, const std::string& name);
   void clear_refusal();
 
+  /// Tensors made from Python data: the same contents on every replay, since the data is guarded. By graph value.
+  const std::vector<std::pair<graph::ValueId, at::Tensor>>& constants() const { return constants_; }
+
   void set_source(std::int32_t line) { source_ = line; }
   bool wrote_outside() const { return wrote_outside_; }
   /// Whether any node writes a tensor in place.
@@ -72,6 +75,7 @@ class OperatorRecorder {
   };
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
+  void record_literal(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
@@ -82,6 +86,7 @@ class OperatorRecorder {
   std::vector<c10::TensorImpl*> known_order_;  // by value id, for rewinding
   Refusal refusal_ = Refusal::kNone;
   std::string refused_operator_;
+  std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::int32_t source_ = -1;
   std::unordered_set<c10::StorageImpl*> outside_storages_;  // of the inputs, which the recorder's owner keeps alive
   bool wrote_ = false;

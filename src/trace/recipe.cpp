@@ -139,6 +139,11 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       Ref done = Ref::steal(PyObject_CallMethod(iterator.get(), "__setstate__", "O", node.object.get()));
       return done ? iterator.release() : nullptr;
     }
+    case RecipeKind::kContextToken: {
+      PyObject* variable = make(node.children[0]);
+      PyObject* value = variable ? make(node.children[1]) : nullptr;
+      return value ? PyContextVar_Set(variable, value) : nullptr;
+    }
     case RecipeKind::kSlice: {
       PyObject *start = make(node.children[0]), *stop = make(node.children[1]), *step = make(node.children[2]);
       return start && stop && step ? PySlice_New(start, stop, step) : nullptr;

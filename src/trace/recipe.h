@@ -34,6 +34,7 @@ enum class RecipeKind : std::uint8_t {
   kFunction,         // object: code; children: globals, defaults, keyword defaults, closure, annotations, name, qualified name
   kIterator,         // children: the container; object: the state for __setstate__ (or null)
   kSlice,            // children: start, stop, step
+  kContextToken,     // children: context variable, value: sets the variable and gives the token
 };
 
 struct RecipeNode {

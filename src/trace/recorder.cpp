@@ -34,6 +34,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
     // Which function runs in the frame decides about its code, globals and closure.
     guards_.check_code(guards_.read(SourceKind::kFrameFunction, frame, 0, nullptr), entry_[depth].activation->frame->function);
     resolve(entry_[depth].activation->frame->function);
+    adopt_keywords(depth);
     // Numbers on the stack cannot be told apart later from those of recorded code.
     for (std::size_t i = 0; i < entry_[depth].stack.size(); i++) {
       PyObject* object = entry_[depth].stack[i];
@@ -42,6 +43,20 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       else if (guards::is_constant_like(object)) learn_external(object, source);
     }
   }
+}
+
+/// The dict of **kwargs is made for the call: at the function's first instruction nobody else has it, so it counts as fresh.
+void Recorder::adopt_keywords(std::size_t depth) {
+  EntrySlots& slots = entry_[depth];
+  PyCodeObject* code = slots.activation->code->object;
+  if (slots.activation->pc != 0 || depth > 0 || !(code->co_flags & CO_VARKEYWORDS)) return;
+  auto slot = static_cast<std::size_t>(code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0));
+  PyObject* dict = slots.locals[slot];
+  if (dict == nullptr || !PyDict_CheckExact(dict) || Py_REFCNT(dict) != 1) return;
+  slots.read[slot] = true;
+  if (!learn_external(dict, local_source(depth, slot)) || !resolve_deep(dict)) return;
+  learn_fresh(dict);
+  slots.written[slot] = true;
 }
 
 const Recorder::Handler* Recorder::handlers() {
@@ -80,6 +95,8 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kGetIter, &Recorder::get_iter), set(Opcode::kForIter, &Recorder::for_iter);
     set(Opcode::kCall, &Recorder::call), set(Opcode::kCallFunctionEx, &Recorder::call_function_ex);
     set(Opcode::kCallIntrinsic1, &Recorder::intrinsic), set(Opcode::kYieldValue, &Recorder::yield_value);
+    set(Opcode::kRaiseVarargs, &Recorder::raise), set(Opcode::kReraise, &Recorder::raise);
+    for (Opcode opcode : {Opcode::kPushExcInfo, Opcode::kPopExcept, Opcode::kCheckExcMatch}) set(opcode, &Recorder::push_exception);
     return t;
   }();
   return table.data();
@@ -109,10 +126,8 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   bool stressed = limits_.break_after_operator && &machine == &machine_ && !operators_.graph()->nodes.empty();
   if (stressed && in.opcode != Opcode::kReturnValue) return cut(BreakId::k_stress);
   Handler handler = handlers()[static_cast<std::size_t>(in.opcode)];
-  if (handler == nullptr) {
-    bool raises = in.opcode == Opcode::kRaiseVarargs || in.opcode == Opcode::kReraise;
-    return cut(raises ? BreakId::k_raise : BreakId::k_opaque_operation, bytecode::info(in.opcode).name);
-  }
+  if (handler == nullptr) return cut(BreakId::k_opaque_operation, bytecode::info(in.opcode).name);
+  if (&machine != &machine_ && activation.caller == nullptr && activation.pc == 0) learn_called_by_c(activation);
   guards_.set_line(activation.pc >= 0 ? static_cast<std::int32_t>(operators_.graph()->sources.size()) - 1 : -1);
   return (this->*handler)(activation, in);
 }
@@ -126,6 +141,10 @@ bool Recorder::learn_pending(vm::Activation* top) {
       learn_fresh(pending_.activation->locals()[pending_.count]);
       return true;
     case Then::kCopyFreeVariables: return true;
+    case Then::kContextToken:
+      learn_fresh(top->peek(1));
+      context_sets_.push_back({pending_.operands[static_cast<std::size_t>(pending_.count)], pending_.operands.back(), Ref::borrow(top->peek(1))});
+      return true;
     case Then::kLearnUnpacked:
       for (int i = 1; i <= pending_.count; i++) {
         if (!learn_result(top->peek(i))) return false;
@@ -139,6 +158,10 @@ bool Recorder::learn_pending(vm::Activation* top) {
 Flow Recorder::after(vm::Machine& machine, const Instruction&, bool raised) {
   enter_machine(machine);
   bool nested = &machine != &machine_;
+  // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.
+  bool caught = raised && !poisoned_ && operators_.refusal() == Refusal::kNone;
+  if (caught && machine.top && machine.top->stack_depth() > 0 && machine.top->peek(1)) learn_fresh(machine.top->peek(1));
+  if (caught && (nested || (machine.top && kept_ > 0))) return Flow::kRun;
   if (nested) {
     if (raised || operators_.refusal() != Refusal::kNone) poisoned_ = true;
     if (!poisoned_ && machine.top && !learn_pending(machine.top)) {
@@ -170,11 +193,24 @@ Flow Recorder::cut_afterwards(bool raised) {
   }
   poisoned_ = false;
   operators_.rewind(pending_.mark);
-  input_sources_.resize(operators_.graph()->inputs.size());
-  inputs_.resize(input_sources_.size());
   effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(pending_.effects), effects_.end());
   instruction_ran_ = true;
   return finish_at(machine_.top, &pending_, pending_.pc) ? Flow::kCut : Flow::kDropped;
+}
+
+/// A Python function that C code found on its own, by the classes of the operands: those must not change.
+void Recorder::learn_called_by_c(vm::Activation& activation) {
+  PyObject* function = activation.frame->function;
+  if (resolve(function) || outer_pending_.empty()) return;
+  for (const Ref& operand : outer_pending_.back().second.operands) {
+    if (!operand) continue;
+    guards_.require_unchanged(Py_TYPE(operand.get()));
+    if (PyType_Check(operand.get())) guards_.require_unchanged(reinterpret_cast<PyTypeObject*>(operand.get()));
+  }
+  learn_external(function, guards_.constant(function));
+  learn_function_defaults(function);
+  entered(*vm::current_machine(), activation);
+  frames_--;
 }
 
 void Recorder::entered(vm::Machine&, vm::Activation& activation) {

@@ -101,7 +101,7 @@ class Recorder {
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
-  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kCopyFreeVariables, kLearnUnpacked, kForIter };
+  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kCopyFreeVariables, kContextToken, kLearnUnpacked, kForIter };
   struct Pending {
     Then then = Then::kNothing;
     int count = 0;
@@ -140,7 +140,8 @@ class Recorder {
   // Attributes. (recorder_attributes.cpp)
   enum class Attribute : std::uint8_t { kValue, kCallGetter, kCallDescriptor, kCallGetattr, kMissing, kRun, kUnknown };
   Attribute look_up(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
-  Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
+  Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
+  Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, guards::SourceId* source);
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source);
@@ -191,6 +192,11 @@ class Recorder {
   Flow get_iter(vm::Activation&, const bytecode::Instruction&);
   Flow for_iter(vm::Activation&, const bytecode::Instruction&);
   Flow intrinsic(vm::Activation&, const bytecode::Instruction&);
+  Flow raise(vm::Activation&, const bytecode::Instruction&);
+  Flow push_exception(vm::Activation&, const bytecode::Instruction&);
+  bool is_handled(vm::Activation&);
+  void adopt_keywords(std::size_t depth);
+  void learn_called_by_c(vm::Activation& activation);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
@@ -246,7 +252,7 @@ class Recorder {
   guards::Program& guards_;
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;
-  std::vector<guards::SourceId> input_sources_;
+  std::unordered_map<graph::ValueId, std::pair<guards::SourceId, at::Tensor>> outside_inputs_;
   std::vector<at::Tensor> inputs_;
   std::unordered_map<c10::TensorImpl*, std::pair<guards::SourceId, std::string>> outside_tensors_;
 
@@ -267,6 +273,10 @@ class Recorder {
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
   std::unordered_set<PyObject*> dirty_;  // lists written as a whole
   std::uint64_t mutations_ = 0;
+  struct ContextSet {
+    python::Ref variable, value, token;
+  };
+  std::vector<ContextSet> context_sets_;  // not reset yet
 
   Pending pending_;
   vm::Machine* pending_machine_ = nullptr;

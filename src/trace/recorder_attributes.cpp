@@ -79,11 +79,18 @@ Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, P
   return learn_external(found, path) ? Attribute::kValue : Attribute::kUnknown;
 }
 
-Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name, PyObject** getter, SourceId* source) {
+Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name, PyObject** getter, SourceId* source, bool raw) {
   static PyObject* getattr_name = interned("__getattr__");
   static PyObject* dict_name = interned("__dict__");
   PyTypeObject* type = Py_TYPE(object);
-  if (!uses_generic_getattr(type)) return Attribute::kUnknown;
+  if (!raw && !uses_generic_getattr(type)) {
+    // A __getattribute__ of the class's own; with a __getattr__ behind it two calls would be one instruction.
+    PyObject* own = python_method(object, "__getattribute__");
+    guards_.note_type_lookup(type, getattr_name, _PyType_Lookup(type, getattr_name));
+    if (own == nullptr || _PyType_Lookup(type, getattr_name) != nullptr) return Attribute::kUnknown;
+    *getter = own;
+    return Attribute::kCallGetattr;
+  }
   SourceId owner = source_of(object);
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && is_data_descriptor(found)) {
@@ -137,6 +144,7 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
   }
   if (owner != kNoSource && (dict != nullptr || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT))) guards_.check_no_instance_attribute(owner, name);
   if (found != nullptr) return class_value(object, type, name, found, source);
+  if (raw) return Attribute::kMissing;
   PyObject* fallback = _PyType_Lookup(type, getattr_name);
   guards_.note_type_lookup(type, getattr_name, fallback);
   if (fallback == nullptr) return PyModule_Check(object) ? Attribute::kUnknown : Attribute::kMissing;
@@ -191,6 +199,22 @@ Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, P
   return Attribute::kUnknown;
 }
 
+Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* name, PyObject** getter, SourceId* source) {
+  const std::string text = PyUnicode_AsUTF8(name);
+  SourceId owner = source_of(function);
+  if (text == "__code__" || text == "__class__") return Attribute::kRun;
+  if (text == "__name__" || text == "__qualname__") {
+    auto* fields = reinterpret_cast<PyFunctionObject*>(function);
+    bool qualified = text == "__qualname__";
+    if (owner != kNoSource && !learn_external(qualified ? fields->func_qualname : fields->func_name, guards_.read(SourceKind::kFunctionField, owner, qualified, name)))
+      return Attribute::kUnknown;
+    return Attribute::kRun;
+  }
+  PyObject* found = _PyType_Lookup(&PyFunction_Type, name);
+  if (found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
+  return look_up_instance(function, name, getter, source);
+}
+
 Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject** getter, SourceId* source) {
   if (!PyUnicode_CheckExact(name)) return Attribute::kUnknown;
   if (guards::is_plain_tensor(object)) return look_up_tensor(object, name, getter, source);
@@ -202,7 +226,8 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     return found ? Attribute::kRun : Attribute::kUnknown;
   }
   if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, source);
-  if (PyFunction_Check(object) || PyMethod_Check(object) || PyCFunction_Check(object)) {
+  if (PyFunction_Check(object)) return look_up_function(object, name, getter, source);
+  if (PyMethod_Check(object) || PyCFunction_Check(object)) {
     return PyMethod_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ? Attribute::kRun
                                                                                                               : Attribute::kUnknown;
   }
@@ -210,9 +235,12 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyModule_Check(object)) {
     // Built-in containers, iterators, slices, ranges: methods of an immutable class.
     if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
+    if (PyCode_Check(object)) return Attribute::kRun;  // immutable through and through
     PyObject* found = _PyType_Lookup(type, name);
     if (found == nullptr) return Attribute::kUnknown;
-    if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type) return Attribute::kRun;
+    if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type ||
+        Py_TYPE(found) == &PyStaticMethod_Type || PyCFunction_Check(found))
+      return Attribute::kRun;
     return (PySlice_Check(object) || Py_TYPE(object) == &PyRange_Type) && resolve(object) && is_fresh(object) ? Attribute::kRun : Attribute::kUnknown;
   }
   return look_up_instance(object, name, getter, source);
@@ -238,7 +266,7 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
     }
     case Attribute::kCallGetattr:
       return push(activation, in, getter, {owner, name}, 2, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
-    case Attribute::kMissing: return cut(BreakId::k_raise, "no attribute " + label());
+    case Attribute::kMissing: return raise(activation, in);
     case Attribute::kUnknown: break;
   }
   return cut(BreakId::k_opaque_operation, label());

@@ -219,6 +219,9 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
                                                 callable == reinterpret_cast<PyObject*>(&PyBool_Type) || callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) ||
                                                 callable == reinterpret_cast<PyObject*>(&PyComplex_Type))
                                              : (name == "repr" || name == "format" || name == "round" || name == "hash" || name == "sorted" || name == "min" || name == "max" || name == "any" || name == "all");
+  if (callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) && site.arguments.size() == 1 && PyType_Check(site.arguments[0]) &&
+      Py_TYPE(site.arguments[0])->tp_repr == PyType_Type.tp_repr)
+    return prepare(activation, in, site.slots, Then::kLearnTop);  // the name of a class
   for (PyObject* argument : site.arguments) {
     if (reads_values && guards::is_tensor(argument)) return cut(BreakId::k_data_dependent_bool, name);
     if (reads_values && !guards::is_constant_like(argument) && !PyTuple_Check(argument) && !PyList_CheckExact(argument) && !PyDict_CheckExact(argument) &&
@@ -291,6 +294,16 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       }
       return cut(BreakId::k_opaque_call, name + " of a " + Py_TYPE(object)->tp_name);
     }
+    case Model::kGenericGetAttribute: {
+      PyObject* attribute = argument(site.arguments.size() - 1);
+      PyObject* getter = nullptr;
+      SourceId source = kNoSource;
+      if (!self || !attribute || !PyUnicode_CheckExact(attribute) || !resolve(self) || !(Py_TYPE(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(self))
+        return cut(BreakId::k_opaque_call, name);
+      if (look_up_instance(self, attribute, &getter, &source, true) == Attribute::kUnknown)
+        return cut(BreakId::k_opaque_call, std::string(Py_TYPE(self)->tp_name) + "." + PyUnicode_AsUTF8(attribute));
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
     case Model::kIsInstance: {
       for (PyObject* item : site.arguments) {
         if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
@@ -312,6 +325,33 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         else if (!learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return cut(BreakId::k_opaque_call, name);
       }
       return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kContextGet: {
+      if (!self || site.arguments.size() != first || !resolve(self)) return cut(BreakId::k_opaque_call, name);
+      for (const ContextSet& set : context_sets_) {
+        if (set.variable.get() == self) return prepare(activation, in, site.slots, Then::kLearnTop);
+      }
+      SourceId source = source_of(self);
+      PyObject* value = nullptr;
+      if (source == kNoSource || PyContextVar_Get(self, nullptr, &value) < 0 || value == nullptr) return cut(BreakId::k_opaque_call, name);
+      Ref keep = Ref::steal(value);
+      return learn_external(value, guards_.read(SourceKind::kContextValue, source, 0, nullptr)) ? prepare(activation, in, site.slots, Then::kLearnTop)
+                                                                                              : cut(BreakId::k_opaque_call, name);
+    }
+    case Model::kContextSet: {
+      if (!self || site.arguments.size() != first + 1 || site.keyword_names || !resolve(self) || site.slots != 3) return cut(BreakId::k_opaque_call, name);
+      mutations_++;
+      Flow flow = prepare(activation, in, site.slots, Then::kContextToken);
+      pending_.count = pending_.operands[0] && Py_TYPE(pending_.operands[0].get()) != &PyMethodDescr_Type ? 0 : 1;
+      return flow;
+    }
+    case Model::kContextReset: {
+      PyObject* token = argument(first);
+      bool last = !context_sets_.empty() && context_sets_.back().token.get() == token;
+      if (!self || !last || site.slots != 3) return cut(BreakId::k_opaque_call, name);
+      mutations_++;
+      context_sets_.pop_back();
+      return prepare(activation, in, site.slots, Then::kNothing);
     }
     case Model::kHash:
       return argument(0) && guards::is_constant_like(argument(0)) && !PyUnicode_Check(argument(0)) ? prepare(activation, in, site.slots, Then::kLearnTop)

@@ -251,6 +251,12 @@ RecipeId Recorder::recipe(PyObject* object) {
     if (a >= 0 && b >= 0 && c >= 0) id = book.add({RecipeKind::kSlice, 0, Ref(), {a, b, c}, {}});
   } else if (Py_TYPE(object) == &PyRange_Type) {
     id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+  } else if (Py_TYPE(object) == &PyContextToken_Type) {
+    for (const ContextSet& set : context_sets_) {
+      if (set.token.get() != object) continue;
+      RecipeId variable = recipe(set.variable.get()), value = recipe(set.value.get());
+      if (variable >= 0 && value >= 0) id = book.add({RecipeKind::kContextToken, 0, Ref(), {variable, value}, {}});
+    }
   } else if (PyIter_Check(object)) {
     id = recipe_iterator(object);
   } else {
@@ -342,6 +348,11 @@ bool Recorder::build_effects() {
     if (effect.value && (built.value = recipe(effect.value.get())) == kNullRecipe) return false;
     segment_->effects.push_back(built);
   }
+  for (const ContextSet& set : context_sets_) {
+    RecipeId token = recipe(set.token.get());
+    if (token < 0) return false;
+    segment_->effects.push_back({EffectKind::kContext, token});
+  }
   bool grad = c10::GradMode::is_enabled();
   if (grad != entry_state_.grad) {
     RecipeId value = recipe(grad ? Py_True : Py_False);
@@ -367,7 +378,20 @@ bool Recorder::finish() {
     return false;
   }
   segment_->graph = operators_.graph();
-  segment_->input_sources = input_sources_;
+  for (const graph::Input& input : segment_->graph->inputs) {
+    auto outside = outside_inputs_.find(input.value);
+    if (outside != outside_inputs_.end()) {
+      segment_->input_sources.push_back(outside->second.first);
+      inputs_.push_back(outside->second.second);
+      continue;
+    }
+    for (const auto& [value, tensor] : operators_.constants()) {
+      if (value != input.value) continue;
+      segment_->input_sources.push_back(guards::kNoSource);
+      segment_->literals[static_cast<int>(inputs_.size())] = tensor;
+      inputs_.push_back(tensor);
+    }
+  }
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();
   if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);

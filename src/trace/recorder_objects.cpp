@@ -148,6 +148,7 @@ bool Recorder::resolve(PyObject* object) {
   // A static type needs no guard: it cannot change and lives for ever.
   if (PyType_Check(object) && !(reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return learn_external(object, guards_.constant(object));
+  if (PyCode_Check(object)) return learn_external(object, guards_.constant(object));
   // Built-in functions and the descriptors of C classes are part of what is loaded: the same object for ever.
   if (is_builtin_function(object)) {
     if (!bound_object(object)) return learn_external(object, guards_.constant(object));
@@ -228,8 +229,7 @@ graph::ValueId Recorder::outside_tensor(const at::Tensor& tensor) {
   // What hangs on an object (a module's weight) is the same tensor call after call; an argument is not.
   bool parameter = name.find('.') != std::string::npos;
   graph::ValueId id = operators_.add_input(tensor, parameter ? graph::InputKind::kParameter : graph::InputKind::kActivation, name);
-  input_sources_.push_back(source);
-  inputs_.push_back(tensor);
+  outside_inputs_[id] = {source, tensor};
   return id;
 }
 

@@ -426,6 +426,28 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
   return cut(BreakId::k_opaque_operation, "an intrinsic");
 }
 
+/// Whether an exception that starts here may be caught by recorded code, or by the C code that called it.
+bool Recorder::is_handled(vm::Activation& activation) {
+  if (vm::current_machine() != &machine_) return true;
+  for (vm::Activation* outer = &activation; outer; outer = outer->caller) {
+    int at = outer == &activation ? outer->pc : outer->pc - 1;
+    for (const bytecode::ExceptionHandler& handler : outer->code->handlers) {
+      if (at >= handler.start && at < handler.end) return true;
+    }
+    if (outer == base_) break;
+  }
+  return false;
+}
+
+Flow Recorder::raise(vm::Activation& activation, const Instruction&) {
+  if (!is_handled(activation)) return cut(BreakId::k_raise);
+  if (activation.stack_depth() > 0 && activation.peek(1) && !resolve(activation.peek(1)) && !PyExceptionInstance_Check(activation.peek(1)))
+    return cut(BreakId::k_raise);
+  return Flow::kRun;
+}
+
+Flow Recorder::push_exception(vm::Activation&, const Instruction&) { return Flow::kRun; }
+
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
   if (&activation == base_) return cut(BreakId::k_generator);
   return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);

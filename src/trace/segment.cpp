@@ -73,7 +73,10 @@ bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& 
 std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(segment.input_sources.size());
-  for (guards::SourceId source : segment.input_sources) inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
+  for (guards::SourceId source : segment.input_sources) {
+    if (source == guards::kNoSource) inputs.push_back(segment.literals.at(static_cast<int>(inputs.size())));
+    else inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
+  }
   if (segment.writes_outside && alias_pattern(inputs) != segment.alias_pattern) return std::nullopt;
   return inputs;
 }
@@ -151,6 +154,7 @@ bool apply(const Effect& effect, Kitchen& kitchen) {
     case EffectKind::kSetItem: return PyObject_SetItem(target, key, value) == 0;
     case EffectKind::kAppend: return PyList_Append(target, value) == 0;
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
+    case EffectKind::kContext: return true;
     case EffectKind::kGradMode: c10::GradMode::set_enabled(value == Py_True); return true;
   }
   return false;

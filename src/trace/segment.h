@@ -41,6 +41,7 @@ enum class EffectKind : std::uint8_t {
   kAppend,         // list.append
   kSetCell,
   kGradMode,       // value: True or False
+  kContext,        // target: a context token, whose making sets the variable
 };
 
 struct Effect {
@@ -73,7 +74,8 @@ struct Segment {
   std::vector<graph::SourceLine> lines;
 
   std::shared_ptr<graph::Graph> graph;
-  std::vector<guards::SourceId> input_sources;
+  std::vector<guards::SourceId> input_sources;   // kNoSource: a literal
+  std::unordered_map<int, at::Tensor> literals;  // by input; never written
   std::unique_ptr<runtime::Executable> executable;
   bool lowered = false;
   bool random = false;          // draws from the default generator
