@@ -1,5 +1,6 @@
 """What the model tests and the bench share: the dynrun module (or a stand-in under plain python) and forked children."""
 
+import contextlib
 import json
 import os
 import sys
@@ -16,12 +17,27 @@ def load_dynrun():
         pass
     empty = {"operators_total": 0, "operators_captured": 0, "segments_compiled": 0, "segment_replays": 0, "frames_vm": 0,
              "frames_cpython": 0, "graph_breaks": [], "guard_misses": [], "compile_seconds": 0.0}
-    return types.SimpleNamespace(real=False, compile=lambda function: function, disable=lambda function: function,
+    return types.SimpleNamespace(real=False, compile=lambda function: function, disable=lambda function=None: function or contextlib.nullcontext(),
                                  stats=lambda: dict(empty), reset_stats=lambda: None)
 
 
 def is_real(dynrun):
     return getattr(dynrun, "real", True)
+
+
+def thunk(function, args=(), kwargs=None):
+    """A call without arguments. Frames that take no tensors never become hot, so what only calls thunks stays out of recordings."""
+    kwargs = kwargs or {}
+    return lambda: function(*args, **kwargs)
+
+
+def eagerly(dynrun, call):
+    """A thunk that runs another one with dynrun switched off."""
+    def run():
+        with dynrun.disable():
+            return call()
+
+    return run
 
 
 def in_child(function, *args):

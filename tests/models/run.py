@@ -6,6 +6,7 @@ is a forked child, so that one crash fails one check.
 """
 
 import argparse
+import contextlib
 import copy
 import gc
 import os
@@ -60,19 +61,16 @@ def check_model(entry, full):
     problems = []
     with torch.no_grad():
         model, inputs = entry.make(small=not full)
-        calls = [inputs(seed) for seed in range(4)]
-        eager = dynrun.disable(model)
-        expected = [eager(*args, **kwargs) for args, kwargs in calls]
-        operators = zoo.count_operators(eager, *calls[0][0], **calls[0][1])
-        compiled = dynrun.compile(model)
+        calls = [harness.thunk(model, *inputs(seed)) for seed in range(4)]
+        expected = [harness.eagerly(dynrun, call)() for call in calls]
+        operators = zoo.count_operators(harness.eagerly(dynrun, calls[0]))
+        dynrun.compile(model)
         dynrun.reset_stats()
-        # Straight-line calls: a loop here would become hot and be recorded around the model.
-        outputs = [compiled(*calls[0][0], **calls[0][1]), compiled(*calls[1][0], **calls[1][1]),
-                   compiled(*calls[2][0], **calls[2][1]), compiled(*calls[3][0], **calls[3][1])]
+        outputs = [call() for call in calls]
         stats = dynrun.stats()
         if harness.is_real(dynrun):
             problems += harness.capture_problems(stats, len(calls), operators)
-        problems += dynrun.disable(compare)(outputs, expected)
+        problems += harness.eagerly(dynrun, harness.thunk(compare, (outputs, expected)))()
     return problems
 
 
@@ -95,13 +93,15 @@ def check_training(kind):
     make = {"SGD": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=1e-4),
             "Adam": lambda p: torch.optim.Adam(p, lr=1e-3)}[kind]
 
-    def train(step, model):
+    def train(model, wrap):
         optimizer = make(model.parameters())
         torch.manual_seed(1)
-        return [step(model, optimizer, torch.randn(4, 3, 64, 64), torch.randint(0, 10, (4,))) for _ in range(5)]
+        return [wrap(harness.thunk(train_step, (model, optimizer, torch.randn(4, 3, 64, 64), torch.randint(0, 10, (4,)))))()
+                for _ in range(5)]
 
-    expected = train(dynrun.disable(train_step), first)
-    got = train(dynrun.compile(train_step), second)
+    dynrun.compile(train_step)
+    expected = train(first, lambda call: harness.eagerly(dynrun, call))
+    got = train(second, lambda call: call)
     problems = []
     try:
         torch.testing.assert_close(got, expected)
@@ -153,11 +153,11 @@ def peak_of_first_call(name, compiled):
     entry = zoo.select(name)[0]
     with torch.no_grad():
         model, inputs = entry.make(small=False)
-        run = (dynrun.compile if compiled else dynrun.disable)(model)
-        args, kwargs = inputs(0)
+        run = harness.thunk(dynrun.compile(model), *inputs(0))
+        run = run if compiled else harness.eagerly(dynrun, run)
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
-        run(*args, **kwargs)
+        run()
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
@@ -173,28 +173,28 @@ def check_peak(name):
     return []
 
 
-def lifetimes(wrap):
+def lifetimes(compiled):
     """Which of argument, result, parameter and model are dead after each `del`."""
     model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU()).eval()
-    run = wrap(lambda module, images: module(images))
+    if compiled:
+        dynrun.compile(model)
     dead = []
-    with torch.no_grad():
+    with torch.no_grad(), contextlib.nullcontext() if compiled else dynrun.disable():
         for _ in range(4):
             images = torch.randn(1, 1, 8, 8)
-            out = run(model, images)
+            out = model(images)
             watched = [weakref.ref(images), weakref.ref(out), weakref.ref(model[0].weight), weakref.ref(model)]
             del images
             dead.append([ref() is None for ref in watched])
             del out
             dead.append([ref() is None for ref in watched])
-    fold_guard = weakref.ref(model[0].weight)
     del model
-    dead.append([ref() is None for ref in watched] + [fold_guard() is None])
+    dead.append([ref() is None for ref in watched])
     return dead
 
 
 def check_lifetimes():
-    expected, got = lifetimes(dynrun.disable), lifetimes(dynrun.compile)
+    expected, got = lifetimes(False), lifetimes(True)
     return [] if got == expected else [f"dead {got}, under eager {expected}"]
 
 
