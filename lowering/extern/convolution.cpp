@@ -52,7 +52,7 @@ class ConvolutionStep : public runtime::Step {
 
 std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index) {
   auto call = match_convolution(context.program, context.node(index));
-  if (!call || !prefers_channels_last(context.program, *call)) return std::nullopt;
+  if (!call || !onednn::available()) return std::nullopt;
   // oneDNN adds into the addend's own buffer, which has to be laid out as the result is.
   auto allow_addend = [&](ValueId addend, ValueId sum) {
     const TensorType& type = context.type(addend);
@@ -63,6 +63,7 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   if (tail.addend != graph::kNoValue && context.type(tail.result).strides != context.type(tail.addend).strides) {
     tail = match_tail(context, index, TailForm::kUnaryOnly, allow_addend);
   }
+  if (!packed_is_faster(context.program, *call, context.type(tail.result))) return std::nullopt;
 
   ConvolutionPlan plan;
   plan.geometry = call->geometry;

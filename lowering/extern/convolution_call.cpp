@@ -3,6 +3,7 @@
 #include "lowering/extern/candidates.h"
 
 #include <ATen/Functions.h>
+#include <c10/util/strides.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -57,35 +58,57 @@ std::optional<ConvolutionCall> match_convolution(const Program& program, const N
   return call;
 }
 
-bool prefers_channels_last(const Program& program, const ConvolutionCall& call) {
-  if (!onednn::available()) return false;
-  const TensorType& type = program.graph.type_of(call.input);
+namespace {
+
+/// Packed oneDNN on `input` giving `output` against libtorch on `own_input` giving `own_output`.
+bool compare(const Program& program, const ConvolutionCall& call, const TensorType& input, const TensorType& output,
+             const std::vector<std::int64_t>& own_input, const std::vector<std::int64_t>& own_output) {
   const TensorType& weight_type = program.graph.type_of(call.weight);
   const auto& g = call.geometry;
-  const std::string key = fmt::format("convolution {} weight {} stride {} padding {} dilation {} groups {} bias {}",
-                                      fmt::join(type.sizes, "x"), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"),
-                                      fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue);
+  const std::string key = fmt::format("convolution {} ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}",
+                                      fmt::join(input.sizes, "x"), fmt::join(input.strides, ","), fmt::join(output.strides, ","),
+                                      fmt::join(own_input, ","), fmt::join(own_output, ","), fmt::join(weight_type.sizes, "x"),
+                                      fmt::join(g.stride, "x"), fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups,
+                                      call.bias != graph::kNoValue);
   // Content does not matter to the time (but for denormals): ones are quick to make.
-  std::optional<at::Tensor> plain, last, weight, packed, bias;
+  at::Tensor own_x, x, weight, packed;
+  std::optional<at::Tensor> bias;
+  TensorType own_type = output;
+  own_type.strides = own_output;
   auto prepare = [&] {
-    if (plain) return;
-    plain = at::ones(type.sizes);
+    if (x.defined()) return;
+    own_x = at::empty_strided(input.sizes, own_input).fill_(1);
+    x = at::empty_strided(input.sizes, input.strides).fill_(1);
     weight = at::ones(weight_type.sizes);
     if (call.bias != graph::kNoValue) bias = at::ones({weight_type.sizes[0]});
   };
   auto own = [&] {
     prepare();
-    at::conv2d(*plain, *weight, bias, g.stride, g.padding, g.dilation, g.groups);
+    conform(at::conv2d(own_x, weight, bias, g.stride, g.padding, g.dilation, g.groups), own_type);
   };
   auto library = [&] {
     prepare();
-    if (!packed) {
-      last = plain->contiguous(at::MemoryFormat::ChannelsLast);
-      packed = onednn::pack_convolution_weight(*weight, g, type.sizes);
-    }
-    onednn::convolution(*last, *packed, bias, g, {});
+    if (!packed.defined()) packed = onednn::pack_convolution_weight(weight, g, input.sizes);
+    conform(onednn::convolution(x, packed, bias, g, {}), output);
   };
-  return fastest(key, {{"packed channels-last", library}, {"libtorch", own}}) == 0;
+  return fastest(key, {{"packed", library}, {"libtorch", own}}) == 0;
+}
+
+}  // namespace
+
+bool prefers_channels_last(const Program& program, const ConvolutionCall& call) {
+  if (!onednn::available()) return false;
+  TensorType input = program.graph.type_of(call.input), output = program.graph.type_of(call.output);
+  auto contiguous = [](const std::vector<std::int64_t>& sizes) { return c10::contiguous_strides(sizes); };
+  const auto own_input = contiguous(input.sizes), own_output = contiguous(output.sizes);
+  input.strides = channels_last_strides(input.sizes), output.strides = channels_last_strides(output.sizes);
+  return compare(program, call, input, output, {own_input.begin(), own_input.end()}, {own_output.begin(), own_output.end()});
+}
+
+bool packed_is_faster(const Program& program, const ConvolutionCall& call, const TensorType& output) {
+  const TensorType& input = program.graph.type_of(call.input);
+  if (is_channels_last(input) && is_channels_last(output)) return prefers_channels_last(program, call);
+  return onednn::available() && compare(program, call, input, output, input.strides, output.strides);
 }
 
 }  // namespace dynrun::lowering

@@ -16,8 +16,10 @@ struct ConvolutionCall {
 /// A float32 two-dimensional batched convolution (not transposed) whose weight and bias are known at compile time.
 std::optional<ConvolutionCall> match_convolution(const Program& program, const Node& node);
 
-/// True when oneDNN, with a packed weight and channels-last activations, is at least as fast as libtorch's own operator
-/// on these shapes; measured once a process.
+/// True when oneDNN, with a packed weight and channels-last activations, is at least as fast as libtorch's own operator on
+/// contiguous ones; measured once a process.
 bool prefers_channels_last(const Program& program, const ConvolutionCall& call);
+/// The same for activations as they are laid out now, conversions included; `output` is the type of the final result.
+bool packed_is_faster(const Program& program, const ConvolutionCall& call, const TensorType& output);
 
 }  // namespace dynrun::lowering
