@@ -111,11 +111,11 @@ inline std::string describe_difference(const at::Tensor& got, const at::Tensor& 
   if (got.strides() != expected.strides()) return "strides differ";
   if (got.dtype() != expected.dtype()) return "dtypes differ";
   auto [relative, absolute] = tolerance(got.scalar_type());
-  if (at::allclose(got.to(at::kDouble), expected.to(at::kDouble), relative * slack, absolute * slack, true)) return "";
-  at::Tensor difference = (got.to(at::kDouble) - expected.to(at::kDouble)).abs().flatten();
-  at::Tensor worst = at::nan_to_num(difference, 1e30, 1e30).argmax();
-  return "values differ: got " + std::to_string(got.flatten()[worst.item<std::int64_t>()].item<double>()) + ", eager " +
-         std::to_string(expected.flatten()[worst.item<std::int64_t>()].item<double>());
+  at::Tensor close = at::isclose(got.to(at::kDouble), expected.to(at::kDouble), relative * slack, absolute * slack, true);
+  if (close.all().item<bool>()) return "";
+  std::int64_t worst = close.flatten().to(at::kInt).argmin().item<std::int64_t>();
+  return "values differ at " + std::to_string(worst) + ": got " + std::to_string(got.flatten()[worst].item<double>()) + ", eager " +
+         std::to_string(expected.flatten()[worst].item<double>());
 }
 
 /// Two inputs or outputs that share storage in eager do so here, at the same offset.
