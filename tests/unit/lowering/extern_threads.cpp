@@ -2,6 +2,7 @@
 
 #include "lowering/extern/candidates.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <catch2/catch.hpp>
 
