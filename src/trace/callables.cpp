@@ -83,6 +83,7 @@ void add_builtins() {
   put_all("contextvars:ContextVar", {"get"}, modelled(Model::kContextGet));
   put_all("contextvars:ContextVar", {"set"}, modelled(Model::kContextSet));
   put_all("contextvars:ContextVar", {"reset"}, modelled(Model::kContextReset));
+  put_all("builtins:object", {"__new__"}, modelled(Model::kNew));
   put_all("builtins:object", {"__init__", "__init_subclass__"}, kPureKind);
   put_all("math", {"sqrt", "ceil", "floor", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "tanh", "atan", "prod", "gcd",
                    "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},
@@ -162,6 +163,8 @@ void add_torch() {
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
                     "get_default_dtype", "Size", "device", "finfo", "iinfo"},
           kPureKind);
+  put_all("torch._C", {"_cuda_isCurrentStreamCapturing"}, kPureKind);
+  put_all("_abc", {"_abc_instancecheck", "_abc_subclasscheck"}, kPureKind);
   put_all("torch._C", {"_set_grad_enabled", "set_grad_enabled"}, modelled(Model::kSetGrad));
 }
 

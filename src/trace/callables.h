@@ -26,6 +26,7 @@ enum class Model : std::uint8_t {
   kWriteFresh,      // a method that writes its self: allowed on fresh containers only
   kIterNext,        // next(): the iterator must be fresh
   kDictGet,         // dict.get, dict.__getitem__, dict.__contains__ on one key
+  kNew,             // object.__new__
   kContextGet,      // ContextVar.get
   kContextSet,      // ContextVar.set
   kContextReset,    // ContextVar.reset

@@ -282,7 +282,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     bool literal = find(data) == graph::kNoValue && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
     op.callBoxed(stack);
     const at::Tensor& result = stack->back().toTensor();
-    if (literal && result.is_same(data)) record_literal(data);
+    if (literal) record_literal(result);
     else refuse(Refusal::kDataDependent, op.schema().name());
     return;
   }

@@ -141,6 +141,7 @@ bool Recorder::learn_pending(vm::Activation* top) {
       learn_fresh(pending_.activation->locals()[pending_.count]);
       return true;
     case Then::kCopyFreeVariables: return true;
+    case Then::kFreshTop: learn_fresh(top->peek(1)); return true;
     case Then::kContextToken:
       learn_fresh(top->peek(1));
       context_sets_.push_back({pending_.operands[static_cast<std::size_t>(pending_.count)], pending_.operands.back(), Ref::borrow(top->peek(1))});

@@ -101,7 +101,7 @@ class Recorder {
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
-  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kCopyFreeVariables, kContextToken, kLearnUnpacked, kForIter };
+  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kCopyFreeVariables, kContextToken, kFreshTop, kLearnUnpacked, kForIter };
   struct Pending {
     Then then = Then::kNothing;
     int count = 0;
@@ -252,6 +252,7 @@ class Recorder {
   guards::Program& guards_;
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;
+  std::unordered_map<PyObject*, guards::SourceId> function_of_globals_;
   std::unordered_map<graph::ValueId, std::pair<guards::SourceId, at::Tensor>> outside_inputs_;
   std::vector<at::Tensor> inputs_;
   std::unordered_map<c10::TensorImpl*, std::pair<guards::SourceId, std::string>> outside_tensors_;

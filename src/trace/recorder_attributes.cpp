@@ -175,14 +175,12 @@ Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, P
   PyTypeObject* type = Py_TYPE(tensor);
   if (is_tensor_metadata(text) || is_tensor_operator(text)) return Attribute::kRun;
   PyObject* found = _PyType_Lookup(type, name);
-  if (found == nullptr || is_data_descriptor(found)) {
-    if (found && Py_TYPE(found) == &PyProperty_Type) return Attribute::kUnknown;
-    return Attribute::kUnknown;
-  }
+  if (found != nullptr && is_data_descriptor(found)) return Attribute::kUnknown;
   PyObject* dict = guards::instance_dict(tensor);
   if (dict != nullptr && PyDict_GetItemWithError(dict, name) != nullptr) return Attribute::kUnknown;
   if (SourceId owner = source_of(tensor); owner != kNoSource) guards_.check_no_instance_attribute(owner, name);
   guards_.note_type_lookup(type, name, found);
+  if (found == nullptr) return Attribute::kMissing;
   if (PyFunction_Check(found)) {
     resolve(reinterpret_cast<PyObject*>(type));
     SourceId class_source = source_of(reinterpret_cast<PyObject*>(type));
@@ -223,7 +221,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     // Enum members and other constants: what their class gives is fixed with them, unless it is Python code.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
     if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return Attribute::kUnknown;
-    return found ? Attribute::kRun : Attribute::kUnknown;
+    return found ? Attribute::kRun : Attribute::kMissing;
   }
   if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, source);
   if (PyFunction_Check(object)) return look_up_function(object, name, getter, source);
@@ -235,7 +233,8 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyModule_Check(object)) {
     // Built-in containers, iterators, slices, ranges: methods of an immutable class.
     if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
-    if (PyCode_Check(object)) return Attribute::kRun;  // immutable through and through
+    bool immutable = PyCode_Check(object) || std::string(type->tp_name) == "torch.finfo" || std::string(type->tp_name) == "torch.iinfo";
+    if (immutable) return Attribute::kRun;
     PyObject* found = _PyType_Lookup(type, name);
     if (found == nullptr) return Attribute::kUnknown;
     if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type ||

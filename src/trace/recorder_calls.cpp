@@ -159,6 +159,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   std::string name = type->tp_name;
   CallKind kind = classify_callable(site.callee);
   if (kind.call_class == CallClass::kPure) return call_builtin(activation, in, site, site.callee, nullptr);
+  if (PyExceptionClass_Check(site.callee) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return prepare(activation, in, site.slots, Then::kLearnTop);
   static PyObject* call_name = PyUnicode_InternFromString("__call__");
   static PyObject* new_name = PyUnicode_InternFromString("__new__");
   static PyObject* init_name = PyUnicode_InternFromString("__init__");
@@ -172,14 +173,14 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
   bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
   bool python_init = init && PyFunction_Check(init);
-  if (!plain_new && maker && Py_TYPE(maker) == &PyStaticMethod_Type && !python_init) {
-    // A Python __new__ (a named tuple's): call it as the class would; object.__init__ then has nothing to do.
-    PyObject* function = *reinterpret_cast<PyObject**>(maker + 1);
-    if (PyFunction_Check(function) && init == _PyType_Lookup(&PyBaseObject_Type, init_name) && PyTuple_Check(site.callee) == 0) {
-      SourceId path = guards_.read(SourceKind::kWrapped, guards_.read(SourceKind::kTypeAttribute, source, 0, new_name), 0, nullptr);
-      if (!learn_external(function, path)) return cut(BreakId::k_opaque_call, name);
+  bool python_new = maker && Py_TYPE(maker) == &PyStaticMethod_Type && PyFunction_Check(*reinterpret_cast<PyObject**>(maker + 1));
+  if (python_new && (python_init || type->tp_init == PyBaseObject_Type.tp_init)) {
+    // type.__call__ runs __new__ and __init__, which are looked on at like any code that C calls.
+    guards_.require_unchanged(type);
+    for (PyObject* argument : site.arguments) {
+      if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, name);
     }
-    return cut(BreakId::k_opaque_call, name);
+    return prepare(activation, in, site.slots, Then::kLearnTop);
   }
   if (!plain_new || (!python_init && (type->tp_init != PyBaseObject_Type.tp_init || !site.arguments.empty())))
     return cut(BreakId::k_opaque_call, name);
@@ -325,6 +326,11 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         else if (!learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return cut(BreakId::k_opaque_call, name);
       }
       return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kNew: {
+      auto* type = argument(0) && PyType_Check(argument(0)) ? reinterpret_cast<PyTypeObject*>(argument(0)) : nullptr;
+      bool plain = type && site.arguments.size() == 1 && type->tp_new != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+      return plain ? prepare(activation, in, site.slots, Then::kFreshTop) : cut(BreakId::k_opaque_call, name);
     }
     case Model::kContextGet: {
       if (!self || site.arguments.size() != first || !resolve(self)) return cut(BreakId::k_opaque_call, name);

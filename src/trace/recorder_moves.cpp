@@ -124,12 +124,7 @@ Flow Recorder::load_global(vm::Activation& activation, const Instruction& in) {
   value = PyDict_GetItemWithError(builtins, name);
   if (value == nullptr) return cut(BreakId::k_raise, "a name that is not defined");
   guards_.check_absent(source, name);
-  SourceId function = source_of(activation.frame->function);
-  if (function == kNoSource) {
-    for (vm::Activation* outer = activation.caller; outer && function == kNoSource; outer = outer->caller) {
-      if (outer->frame->builtins == builtins) function = source_of(outer->frame->function);
-    }
-  }
+  SourceId function = function_of_globals_.at(globals);
   if (function == kNoSource) return cut(BreakId::k_unknown_object, "the builtins");
   SourceId table = guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr);
   return learn_external(value, guards_.read(SourceKind::kDictItem, table, 0, name)) ? Flow::kRun
@@ -154,13 +149,19 @@ Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {
   PyObject* from = activation.peek(1);
   PyObject* level = activation.peek(2);
   if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) return cut(BreakId::k_opaque_operation, "a relative import");
-  bool dotted = PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) >= 0;
-  if (dotted && from == Py_None) return cut(BreakId::k_opaque_operation, "an import");
   PyObject* modules = PyImport_GetModuleDict();
   PyObject* module = PyDict_GetItemWithError(modules, name);
   if (module == nullptr || !PyModule_Check(module)) return cut(BreakId::k_opaque_operation, "an import of a module that is not loaded");
   SourceId table = guards_.read(SourceKind::kModules, kNoSource, 0, nullptr);
   learn_external(module, guards_.read(SourceKind::kDictItem, table, 0, name));
+  Py_ssize_t dot = PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1);
+  if (from == Py_None && dot >= 0) {
+    // `import a.b` gives a.
+    Ref package = Ref::steal(PyUnicode_Substring(name, 0, dot));
+    PyObject* top = PyDict_GetItemWithError(modules, package.get());
+    if (top == nullptr || !PyModule_Check(top)) return cut(BreakId::k_opaque_operation, "an import");
+    learn_external(top, guards_.read(SourceKind::kDictItem, table, 0, package.get()));
+  }
   if (from != Py_None) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from); i++) {
       PyObject* dict = PyModule_GetDict(module);

@@ -211,6 +211,10 @@ bool Recorder::learn_result(PyObject* object, int depth) {
     return true;
   }
   if (resolve(object)) return true;
+  if (PyExceptionInstance_Check(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    learn_fresh(object);
+    return true;
+  }
   // A class that recorded code computed (`type(x)`): it follows from what is guarded.
   if (PyType_Check(object)) return learn_external(object, guards_.constant(object));
   if (PyAnySet_CheckExact(object) || is_plain_temporary(object)) {
@@ -283,12 +287,11 @@ SourceId Recorder::globals_source(vm::Activation& activation) {
   SourceId source = source_of(function);
   if (source == kNoSource) {
     // A function that recorded code made has the globals of the code that made it.
-    for (vm::Activation* outer = activation.caller; outer; outer = outer->caller) {
-      if (outer->frame->globals == activation.frame->globals && source_of(outer->frame->function) != kNoSource)
-        return globals_source(*outer);
-    }
-    return kNoSource;
+    auto maker = function_of_globals_.find(activation.frame->globals);
+    if (maker == function_of_globals_.end()) return kNoSource;
+    source = maker->second;
   }
+  function_of_globals_.try_emplace(activation.frame->globals, source);
   return guards_.read(SourceKind::kFunctionGlobals, source, 0, nullptr);
 }
 
