@@ -310,6 +310,21 @@ class Scheduler {
     }
   }
 
+  /// Whether the group reads a value of draft `other` in a way that only its buffer can serve.
+  bool needs_buffers_of(const FusionGroup& group, std::int32_t other) {
+    std::vector<const Expression*> reads;
+    std::set<const Expression*> seen;
+    for (const Definition& definition : group.definitions) loads(definition.expression, reads, seen);
+    for (const Expression* read : reads) {
+      auto found = makers_.find(program_.root(read->value));
+      if (found == makers_.end()) continue;
+      bool made_there = std::any_of(found->second.begin(), found->second.end(), [&](std::int32_t maker) { return find(maker) == other; });
+      bool inlined = !program_.is_view(read->value) && read->natural && found->second.size() == 1 && is_natural(draft(other).group, read->value);
+      if (made_there && !inlined) return true;
+    }
+    return false;
+  }
+
   /// Two groups that meet in a reader become one when their spaces agree and nothing outside stands between them.
   void try_merge(std::int32_t home, std::int32_t other) {
     FusionGroup& a = draft(home).group;
@@ -319,6 +334,7 @@ class Scheduler {
     std::set<std::int32_t> seen;
     if (reaches_through_others(draft(home).after, other)) return;
     if (reaches(other, home, seen)) return;
+    if (needs_buffers_of(a, other)) return;
     // The earlier definitions first: later ones may read them.
     if (a.reduced.empty()) a.reduced = b.reduced;
     b.definitions.insert(b.definitions.end(), a.definitions.begin(), a.definitions.end());
