@@ -4,6 +4,7 @@
 #include "guards/storage_watch.h"
 #include "guards/torch_python.h"
 #include "lowering/lower.h"
+#include "python/compat.h"
 #include "runtime/executable.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
@@ -314,6 +315,7 @@ void Engine::reset_report() {
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
   vm::set_engine(the_engine);
+  if (options.stack_low) dynrun_set_stack_low(options.stack_low);
   vm::set_frame_filter(&filter);
   vm::set_hand_over_stress(the_engine->stress(kDynrunStressHandover));
   vm::set_frame_policy(options.vm == kDynrunVmAll   ? vm::FramePolicy::kAll

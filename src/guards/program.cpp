@@ -242,6 +242,10 @@ void Program::check_keys(SourceId dict, PyObject* dict_object) {
   Ref tuple = Ref::steal(PyList_AsTuple(keys.get()));
   add(CheckKind::kKeys, dict, tuple.get());
 }
+void Program::check_set(SourceId source, PyObject* set) {
+  Ref items = Ref::steal(PyFrozenSet_New(set));
+  add(CheckKind::kSetItems, source, items.get());
+}
 void Program::check_tensor(SourceId source, const at::Tensor& tensor) {
   facts_.push_back(TensorFacts::of(tensor));
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
@@ -359,6 +363,12 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
                                                    : -1;
       return length == step.index;
     }
+    case CheckKind::kSetItems: {
+      bool equal = PyAnySet_CheckExact(object) && PySet_GET_SIZE(object) == PySet_GET_SIZE(step.object.get()) &&
+                   PyObject_RichCompareBool(object, step.object.get(), Py_EQ) == 1;
+      PyErr_Clear();
+      return equal;
+    }
     case CheckKind::kKeys: {
       if (!PyDict_Check(object) || PyDict_GET_SIZE(object) != PyTuple_GET_SIZE(step.object.get())) return false;
       Py_ssize_t at = 0, i = 0;
@@ -424,6 +434,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kCode: miss.was = "another function"; break;
       case CheckKind::kAbsent:
       case CheckKind::kNoInstanceDict: miss.guard += fmt::format("[{}]", shown(step.object.get())), miss.was = "not there", miss.now = "there"; break;
+      case CheckKind::kSetItems: miss.was = "other items"; break;
       case CheckKind::kKeys: miss.was = "other keys"; break;
       case CheckKind::kSame: miss.was = "the same object as " + describe(step.index); break;
       case CheckKind::kNotSame: miss.was = "another object than " + describe(step.index); break;
@@ -467,7 +478,7 @@ std::string Program::describe(SourceId id) const {
 }
 
 std::string Program::print() const {
-  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "keys", "tensor", "same", "not same", "null", "no attribute"};
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "no attribute"};
   std::string text;
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) continue;

@@ -50,6 +50,7 @@ enum class CheckKind : std::uint8_t {
   kCode,      // a Python function that runs this code object
   kAbsent,    // the dict has no such key
   kLength,    // list, tuple, dict or set length
+  kSetItems,  // the set's items, all constants
   kKeys,      // the dict's keys, in order
   kTensor,    // TensorFacts
   kSame,      // two sources, one object
@@ -79,6 +80,7 @@ class Program {
   void check_no_instance_attribute(SourceId object, PyObject* key);
   void check_length(SourceId source, Py_ssize_t length);
   void check_keys(SourceId dict, PyObject* dict_object);
+  void check_set(SourceId source, PyObject* set);
   void check_tensor(SourceId source, const at::Tensor& tensor);
   void check_same(SourceId a, SourceId b, bool same);
   void check_null(SourceId source);

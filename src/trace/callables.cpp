@@ -83,7 +83,9 @@ void add_builtins() {
   put_all("contextvars:ContextVar", {"get"}, modelled(Model::kContextGet));
   put_all("contextvars:ContextVar", {"set"}, modelled(Model::kContextSet));
   put_all("contextvars:ContextVar", {"reset"}, modelled(Model::kContextReset));
-  put_all("builtins:object", {"__new__"}, modelled(Model::kNew));
+  put_all("builtins", {"object.__new__", "dict.__new__"}, modelled(Model::kNew));
+  put_all("types:MappingProxyType", {"keys", "values", "items", "get", "__getitem__", "__contains__", "__len__", "__iter__"}, kPureKind);
+  put_all("types", {"MappingProxyType"}, kPureKind);
   put_all("builtins:object", {"__init__", "__init_subclass__"}, kPureKind);
   put_all("math", {"sqrt", "ceil", "floor", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "tanh", "atan", "prod", "gcd",
                    "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},

@@ -41,6 +41,12 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.key_set().has_any(kWrappers);
 }
 
+/// Operators that only hand a number to Python.
+bool looks_at_data(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  return name == "aten::is_nonzero" || name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::equal" || name == "aten::allclose";
+}
+
 /// Operators that may fail on some data though types and shapes are right: by the data they index with, mostly.
 bool may_raise_on_data(const std::string& name) {
   static const std::set<std::string> names = {
@@ -111,6 +117,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   }
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
+  std::erase_if(constant_values_, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
@@ -271,7 +278,36 @@ void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   graph::Node node{clone, {graph::Argument::reference(constant), graph::Argument::constant(c10::IValue())}, {}, {-1}, {}, source_};
   known_order_.resize(graph_->values.size());
   node.outputs.push_back(result_value(tensor, fmt::format("tensor_{}", graph_->nodes.size())));
+  constant_values_.insert(node.outputs[0]);
   graph_->nodes.push_back(std::move(node));
+}
+
+bool OperatorRecorder::only_constants(const torch::jit::Stack& stack, std::size_t first) const {
+  auto constant = [&](const at::Tensor& tensor) {
+    return !tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number() || is_constant(find(tensor));
+  };
+  for (std::size_t i = first; i < stack.size(); i++) {
+    if (stack[i].isTensor() && !constant(stack[i].toTensor())) return false;
+    if (stack[i].isTensorList()) {
+      for (const at::Tensor& tensor : stack[i].toTensorVector()) {
+        if (!constant(tensor)) return false;
+      }
+    } else if (stack[i].isOptionalTensorList()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void OperatorRecorder::note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments) {
+  const std::string& name = op.schema().name();
+  bool writes = op.schema().is_mutable();
+  bool deterministic = !op.hasTag(at::Tag::nondeterministic_seeded) && name.find("empty") == std::string::npos && name.rfind("aten::", 0) == 0;
+  if (writes && !(constant_arguments && deterministic)) constant_values_.clear();  // views may show what was written
+  if (!constant_arguments || !deterministic) return;
+  for (graph::ValueId output : node.outputs) {
+    if (output != graph::kNoValue) constant_values_.insert(output);
+  }
 }
 
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -284,6 +320,12 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     const at::Tensor& result = stack->back().toTensor();
     if (literal) record_literal(result);
     else refuse(Refusal::kDataDependent, op.schema().name());
+    return;
+  }
+  const bool constant_arguments = only_constants(*stack, first);
+  if (refusal_ == Refusal::kNone && constant_arguments && looks_at_data(op)) {
+    looked_at_++;
+    op.callBoxed(stack);
     return;
   }
   if (refusal_ == Refusal::kNone) {
@@ -320,6 +362,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     refuse(Refusal::kUnsupportedLayout, op.schema().name());
     return;
   }
+  note_constants(op, node, constant_arguments);
   graph_->nodes.push_back(std::move(node));
 }
 

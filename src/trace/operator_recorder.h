@@ -60,6 +60,11 @@ class OperatorRecorder {
   /// Tensors made from Python data: the same contents on every replay, since the data is guarded. By graph value.
   const std::vector<std::pair<graph::ValueId, at::Tensor>>& constants() const { return constants_; }
 
+  /// Whether a value follows from constants alone (a position index, a mask of sizes): the same on every replay.
+  bool is_constant(graph::ValueId id) const { return constant_values_.count(id) != 0; }
+  /// Operators that were run on such values only to look at a number, and are not nodes.
+  std::size_t looked_at() const { return looked_at_; }
+
   void set_source(std::int32_t line) { source_ = line; }
   bool wrote_outside() const { return wrote_outside_; }
   /// Whether any node writes a tensor in place.
@@ -75,6 +80,8 @@ class OperatorRecorder {
   };
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
+  bool only_constants(const torch::jit::Stack& stack, std::size_t first) const;
+  void note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments);
   void record_literal(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
@@ -87,6 +94,8 @@ class OperatorRecorder {
   Refusal refusal_ = Refusal::kNone;
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
+  std::unordered_set<graph::ValueId> constant_values_;
+  std::size_t looked_at_ = 0;
   std::int32_t source_ = -1;
   std::unordered_set<c10::StorageImpl*> outside_storages_;  // of the inputs, which the recorder's owner keeps alive
   bool wrote_ = false;

@@ -225,6 +225,16 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   }
   if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, source);
   if (PyFunction_Check(object)) return look_up_function(object, name, getter, source);
+  if (PyMethod_Check(object)) {
+    const std::string text = PyUnicode_AsUTF8(name);
+    bool function = text == "__func__";
+    if (!function && text != "__self__") return Attribute::kUnknown;
+    PyObject* part = function ? PyMethod_GET_FUNCTION(object) : PyMethod_GET_SELF(object);
+    SourceId owner = source_of(object);
+    if (owner == kNoSource) return resolve(part) ? Attribute::kValue : Attribute::kUnknown;
+    *source = guards_.read(function ? SourceKind::kMethodFunction : SourceKind::kMethodSelf, owner, 0, nullptr);
+    return learn_external(part, *source) ? Attribute::kValue : Attribute::kUnknown;
+  }
   if (PyMethod_Check(object) || PyCFunction_Check(object)) {
     return PyMethod_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ? Attribute::kRun
                                                                                                               : Attribute::kUnknown;

@@ -395,7 +395,7 @@ bool Recorder::finish() {
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();
   if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);
-  segment_->operators = segment_->graph->nodes.size();
+  segment_->operators = segment_->graph->nodes.size() + operators_.looked_at();
   segment_->frames = frames_;
   return true;
 }

@@ -28,7 +28,7 @@ bool is_plain_temporary(PyObject* object) {
       "set_iterator", "list_reverseiterator", "reversed", "zip", "enumerate", "map", "filter", "dict_keys", "dict_values",
       "dict_items", "str_ascii_iterator", "str_iterator", "range", "slice", "method", "builtin_function_or_method", "generator",
       "cell", "function", "odict_iterator", "odict_keys", "odict_values", "odict_items", "longrange_iterator", "method-wrapper",
-      "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
+      "mappingproxy", "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
       "itertools.accumulate", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
       "dict_reverseitemiterator", "dict_reversevalueiterator"};
   return names.count(Py_TYPE(object)->tp_name) != 0;

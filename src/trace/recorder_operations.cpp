@@ -36,7 +36,10 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
     bool enum_like = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
     return enum_like ? Truth::kUnknown : Truth::kKnown;
   }
-  if (guards::is_tensor(object)) return Truth::kTensor;
+  if (guards::is_tensor(object)) {
+    bool constant = guards::is_plain_tensor(object) && operators_.is_constant(operators_.find(guards::tensor_of(object)));
+    return constant ? Truth::kKnown : Truth::kTensor;
+  }
   if (PyFunction_Check(object) || PyMethod_Check(object) || PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) {
     return PyType_Check(object) && Py_TYPE(object) != &PyType_Type ? Truth::kUnknown : Truth::kKnown;
   }
@@ -74,12 +77,12 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   return c_truth ? Truth::kUnknown : Truth::kKnown;
 }
 
-Flow Recorder::branch(vm::Activation& activation, const Instruction&) {
+Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
   PyObject* object = activation.peek(1);
   if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
   PyObject* method = nullptr;
   switch (truth_of(object, &method)) {
-    case Truth::kKnown: return Flow::kRun;
+    case Truth::kKnown: return guards::is_tensor(object) ? prepare(activation, in, 1, Then::kNothing) : Flow::kRun;
     case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
     case Truth::kUnknown: return cut(BreakId::k_opaque_operation, std::string("bool() of a ") + Py_TYPE(object)->tp_name);
     case Truth::kCall: break;
@@ -199,6 +202,22 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   return Flow::kRun;
 }
 
+namespace {
+
+/// Whether every item hashes and compares without Python code: text, numbers, classes.
+bool set_is_plain(PyObject* set) {
+  Ref items = Ref::steal(PySequence_List(set));
+  if (!items || PyList_GET_SIZE(items.get()) > 1000) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); i++) {
+    PyObject* one = PyList_GET_ITEM(items.get(), i);
+    bool plain_class = PyType_Check(one) && Py_TYPE(one)->tp_hash == PyType_Type.tp_hash;
+    if (!plain_class && !PyUnicode_CheckExact(one) && !PyLong_CheckExact(one) && one != Py_None && !PyBool_Check(one)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
@@ -218,6 +237,11 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   }
   bool tensor = false;
   if (operand_ok(item, &tensor) && !tensor && operand_ok(container, &tensor) && !tensor) return prepare(activation, in, 2, Then::kNothing);
+  if (PyAnySet_CheckExact(container) && source_of(container) != kNoSource && !is_dirty(container) && (guards::is_constant_like(item) || PyType_Check(item)) &&
+      set_is_plain(container)) {
+    guards_.check_set(source_of(container), container);
+    return prepare(activation, in, 2, Then::kNothing);
+  }
   if (Py_TYPE(container) && is_fresh(container) && guards::is_constant_like(item) && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return prepare(activation, in, 2, Then::kNothing);
   if (PyObject* method = python_method(container, "__contains__"))
