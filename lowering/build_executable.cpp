@@ -28,6 +28,7 @@ class PlanBuilder {
     assign_memory();
     compile_kernels();
     for (std::size_t i = 0; i < units_.size(); ++i) add_action(i);
+    dump_schedule();
     add_outputs();
     add_written_inputs();
     if (!program_.graph.nodes.empty()) plan_.mode = program_.graph.nodes.front().mode;
@@ -194,6 +195,19 @@ class PlanBuilder {
     }
     action.step = make_step(unit);
     plan_.actions.push_back(std::move(action));
+  }
+
+  void dump_schedule() const {
+    if (!program_.options->dump) return;
+    static constexpr const char* kKinds[] = {"kernel", "library", "dispatch"};
+    std::string text;
+    std::size_t kernel = 0;
+    for (const runtime::Action& action : plan_.actions) {
+      auto kind = static_cast<std::size_t>(action.step->kind());
+      bool generated = action.step->kind() == runtime::StepKind::kKernel;
+      text += std::string(kKinds[kind]) + " " + (generated ? std::to_string(kernel++) : action.step->describe()) + "\n";
+    }
+    program_.options->dump("schedule", text);
   }
 
   bool is_handed_out(ValueId id) const {

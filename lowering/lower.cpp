@@ -52,9 +52,9 @@ void restore_output_layouts(Program& program) {
 
 void report(const Program& program, const Options& options, const std::string& stage) {
 #ifndef NDEBUG
-  if (auto problem = graph::verify(program.graph)) throw std::logic_error("the graph is broken after " + stage + ": " + *problem);
+  if (auto problem = verify(program)) throw std::logic_error("the graph is broken after " + stage + ": " + *problem);
 #endif
-  if (options.dump) options.dump("graph after " + stage, graph::print(program.graph));
+  if (options.dump) options.dump("graph after " + stage, print(program));
 }
 
 std::vector<int> folded_inputs(const Program& program) {

@@ -1,5 +1,7 @@
 #include "lowering/program.h"
 
+#include "graph/text.h"
+
 #include <array>
 
 namespace dynrun::lowering {
@@ -119,6 +121,39 @@ bool Program::can_sink(std::int32_t from, std::int32_t to) const {
     if (writes(between)) return false;
   }
   return !has_effect(from);
+}
+
+std::optional<std::string> verify(const Program& program) {
+  graph::Graph known = program.graph;
+  for (const auto& [id, view] : program.views) {
+    const std::string& name = program.graph.values[static_cast<std::size_t>(id)].name;
+    if (program.is_view(view.root)) return "%" + name + " is a view of a view";
+    if (program.graph.type_of(id).dtype != program.graph.type_of(view.root).dtype) return "%" + name + " has another dtype than its root";
+    known.inputs.push_back({id, graph::InputKind::kActivation});
+  }
+  for (const auto& [id, tensor] : program.constants) {
+    if (program.graph.type_of(id).sizes != tensor.sizes()) {
+      return "%" + program.graph.values[static_cast<std::size_t>(id)].name + " has other sizes than its constant";
+    }
+    known.inputs.push_back({id, graph::InputKind::kActivation});
+  }
+  return graph::verify(known);
+}
+
+std::string print(const Program& program) {
+  auto declare = [&](ValueId id) {
+    const graph::Value& value = program.graph.values[static_cast<std::size_t>(id)];
+    return "%" + value.name + ": " + graph::print_type(value.tensor());
+  };
+  std::vector<std::string> lines;
+  for (const auto& [id, view] : program.views) {
+    lines.push_back("view " + declare(id) + " = %" + program.graph.values[static_cast<std::size_t>(view.root)].name + " + " + std::to_string(view.offset) + "\n");
+  }
+  for (const auto& [id, tensor] : program.constants) lines.push_back("constant " + declare(id) + "\n");
+  std::sort(lines.begin(), lines.end());
+  std::string out;
+  for (const std::string& line : lines) out += line;
+  return out + graph::print(program.graph);
 }
 
 Uses::Uses(const Program& program)

@@ -49,6 +49,11 @@ struct Program {
   bool can_sink(std::int32_t from, std::int32_t to) const;
 };
 
+/// As for a graph; views must have a root that is no view, constants the type of their value.
+std::optional<std::string> verify(const Program& program);
+/// The graph's text, with lines "view %a: float32[2]{4} = %root + 3" and "constant %w: float32[8]" before it.
+std::string print(const Program& program);
+
 /// Who makes and reads each value; views count as reads of their root too. Recompute after a pass changed the graph.
 struct Uses {
   explicit Uses(const Program& program);

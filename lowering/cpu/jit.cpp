@@ -5,6 +5,7 @@
 
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/PassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -18,6 +19,7 @@
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Utils/Cloning.h>
 
 #include <mutex>
 
@@ -64,6 +66,7 @@ class Jit {
         llvm::raw_string_ostream out(text);
         module->print(out, nullptr);
         dump("llvm", text);
+        dump("asm", assembly(*module));
       }
       check(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
       for (const auto& [text, name] : added) known_[text] = check(jit_->lookup(name)).toPtr<KernelFunction>();
@@ -105,6 +108,16 @@ class Jit {
       symbols[jit_->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
     }
     check(jit_->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
+  }
+
+  std::string assembly(const llvm::Module& module) {
+    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream out(text);
+    llvm::legacy::PassManager passes;
+    if (machine_->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile)) return "";
+    passes.run(*copy);
+    return std::string(text);
   }
 
   /// The emitter writes loops and vectors itself: what is left is to promote accumulators, share and hoist.

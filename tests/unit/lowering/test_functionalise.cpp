@@ -134,3 +134,49 @@ TEST_CASE("inference mode gives inference tensors", "[functionalise]") {
   CHECK(lowered.executable->run(b.inputs())[0].is_inference());
   CHECK_FALSE(c10::InferenceMode::is_enabled());
 }
+
+TEST_CASE("the program after each pass verifies, and the stages are dumped in order", "[passes]") {
+  GraphBuilder b;
+  ValueId x = b.input(at::randn({2, 6})), w = b.input(at::randn({6}), true);
+  b.one("aten::exp", {ref(x)});  // dead
+  ValueId y = b.one("aten::mul.Tensor", {ref(b.one("aten::t", {ref(x)})), ref(b.one("aten::unsqueeze", {ref(b.one("aten::abs", {ref(w)})), val(1)}))});
+  b.one("aten::relu_", {ref(y)});
+  b.output(y);
+  lowering::Options options;
+  std::vector<std::string> stages;
+  std::string first, last;
+  options.dump = [&](const std::string& stage, const std::string& text) {
+    stages.push_back(stage);
+    if (stage == "graph after functionalise") first = text;
+    if (stage == "graph after fold_constants") last = text;
+  };
+  lowering::lower(b.graph(), b.inputs(), options);
+  CHECK(stages == std::vector<std::string>{"graph after functionalise", "graph after remove_dead_nodes", "graph after fold_constants",
+                                           "graph after fold_batch_norm", "graph after choose_layouts", "graph after remove_dead_nodes",
+                                           "loops", "llvm", "asm", "schedule"});
+  CHECK(first == R"(view %v3: float32[6, 2]{1, 6} = %in0 + 0
+view %v5: float32[6, 1] = %v4 + 0
+graph
+input %in0: float32[2, 6]
+parameter %in1: float32[6]
+%v2: float32[2, 6] = aten::exp(%in0)
+%v4: float32[6] = aten::abs(%in1)
+%v6: float32[6, 2]{1, 6} = aten::mul.Tensor(%v3, %v5)
+%v6.7: float32[6, 2]{1, 6} = aten::relu(%v6)
+return %v6.7
+)");
+  CHECK(last == R"(constant %v4: float32[6]
+view %v3: float32[6, 2]{1, 6} = %in0 + 0
+view %v5: float32[6, 1] = %v4 + 0
+graph
+input %in0: float32[2, 6]
+parameter %in1: float32[6]
+%v6: float32[6, 2]{1, 6} = aten::mul.Tensor(%v3, %v5)
+%v6.7: float32[6, 2]{1, 6} = aten::relu(%v6)
+return %v6.7
+)");
+  lowering::Program program = lowering::functionalise(*b.graph(), b.inputs(), options);
+  CHECK_FALSE(lowering::verify(program));
+  program.views.begin()->second.root = program.views.begin()->first;
+  CHECK(lowering::verify(program));
+}
