@@ -5,6 +5,7 @@ same architecture on smaller inputs (and, for transformers, with fewer layers), 
 """
 
 import contextlib
+import copy
 import dataclasses
 import os
 from typing import Callable
@@ -187,6 +188,36 @@ def tensors(value):
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in tensors(item)]
     return []
+
+
+def in_double(model, args, kwargs):
+    """The tensors of a call of a float64 copy of the model: what both engines round from."""
+    def widen(value):
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    wide = copy.deepcopy(model).double()
+    return tensors(wide(*[widen(arg) for arg in args], **{name: widen(value) for name, value in kwargs.items()}))
+
+
+def compare(got, expected, exact):
+    """How `got` differs from eager's `expected`; None where assert_close holds.
+
+    Some random models magnify rounding so far that eager with one thread and eager with two fail assert_close (resnet50:
+    outputs up to 50, differences of 4e-5). There `exact()`, the float64 result, decides: `got` may be off by at most 1.5 times what
+    eager itself is off, and the text begins with "note".
+    """
+    try:
+        torch.testing.assert_close(tensors(got), tensors(expected))
+        return None
+    except AssertionError as error:
+        text = " ".join(str(error).split())[:240]
+    for ours, eagers, truth in zip(tensors(got), tensors(expected), exact(), strict=True):
+        if not ours.is_floating_point():
+            return text
+        off, eager_off = ((side.double() - truth).abs().max().item() for side in (ours, eagers))
+        if not off <= 1.5 * eager_off + 1e-7:
+            return f"{text}; from float64 {off:.1e}, eager {eager_off:.1e}"
+    return f"note: no assert_close, but from float64 off by {off:.1e} where eager is off by {eager_off:.1e}"
 
 
 def count_operators(function, *args, **kwargs):
