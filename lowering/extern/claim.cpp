@@ -83,7 +83,7 @@ Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form, c
 
 std::vector<LibraryKernel> claim_library_kernels(Program& program) {
   using Matcher = std::optional<Claim> (*)(ClaimContext&, std::int32_t);
-  constexpr Matcher kMatchers[] = {claim_convolution, claim_linear, claim_matmul, claim_attention};
+  constexpr Matcher kMatchers[] = {claim_linear, claim_convolution, claim_matmul, claim_attention};
   ClaimContext context(program);
   std::vector<Claim> claims;
   for (std::int32_t index = 0; index < static_cast<std::int32_t>(program.graph.nodes.size()); ++index) {

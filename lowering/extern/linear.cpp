@@ -2,8 +2,11 @@
 
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/claim.h"
+#include "lowering/extern/convolution_call.h"
+#include "lowering/extern/small_linear.h"
 
 #include <ATen/Functions.h>
+#include <c10/util/strides.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +15,7 @@ namespace {
 
 struct LinearCall {
   ValueId input = graph::kNoValue, weight = graph::kNoValue, bias = graph::kNoValue, output = graph::kNoValue;
+  bool is_convolution = false;        // [rows, columns, 1, 1]
   bool weight_is_transposed = false;  // [in, out], as in mm
   bool is_known = false;              // weight and bias, at compile time: they can be packed
   std::int64_t rows = 0, columns_in = 0, columns_out = 0;
@@ -42,7 +46,22 @@ bool read_arguments(const Program& program, const Node& node, LinearCall& call) 
   return true;
 }
 
+/// A convolution of one pixel by one pixel, as in squeeze and excitation, is a linear layer.
+std::optional<LinearCall> match_one_pixel(const Program& program, const Node& node) {
+  auto convolution = match_convolution(program, node);
+  if (!convolution || convolution->geometry.groups != 1 || convolution->geometry.padding != std::vector<std::int64_t>{0, 0}) return std::nullopt;
+  const auto& input = program.graph.type_of(convolution->input).sizes;
+  const auto& weight = program.graph.type_of(convolution->weight).sizes;
+  if (input[2] != 1 || input[3] != 1 || weight[2] != 1 || weight[3] != 1) return std::nullopt;
+  LinearCall call;
+  call.input = convolution->input, call.weight = convolution->weight, call.bias = convolution->bias, call.output = convolution->output;
+  call.is_known = true, call.is_convolution = true;
+  call.rows = input[0], call.columns_in = weight[1], call.columns_out = weight[0];
+  return call;
+}
+
 std::optional<LinearCall> match_linear(const Program& program, const Node& node) {
+  if (auto call = match_one_pixel(program, node)) return call;
   LinearCall call;
   if (!read_arguments(program, node, call)) return std::nullopt;
   if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output)) return std::nullopt;
@@ -70,17 +89,25 @@ void start_result(const at::Tensor& result, const std::optional<at::Tensor>& bia
   else if (addend.defined()) out.copy_(addend);
 }
 
-enum class LinearWay { kMatmul, kPacked, kLibtorch };
+enum class LinearWay { kMatmul, kPacked, kSmall, kLibtorch };
+
+/// So few products that one thread is enough and the packed copy is nothing.
+bool is_small(const LinearCall& call) {
+  constexpr std::int64_t kMostProducts = 1 << 18, kMostWeights = 1 << 18;
+  return call.is_known && call.rows * call.columns_in * call.columns_out <= kMostProducts && call.columns_in * call.columns_out <= kMostWeights;
+}
+
+bool is_relu(const Tail& tail) { return tail.epilogue && tail.epilogue->unary.name == "relu"; }
 
 /// What computes a linear layer best: oneDNN's matmul on the weight as it is, into a buffer that starts as bias and addend; its
-/// inner product on a packed weight, a second copy in memory; or libtorch's own operator.
+/// inner product on a packed weight, a second copy in memory; dynrun's own code for small ones; or libtorch's own operator.
 LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor& weight) {
   constexpr double kMemoryHandicap = 1.12;
   constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
   const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
-  const std::string key = fmt::format("{} {}x{}x{}{} bias {} sum {} {}", call.is_known ? "linear" : "linear by an activation", call.rows, call.columns_in, call.columns_out,
+  const std::string key = fmt::format("{} {}x{}x{}{} bias {} sum {} {}", call.is_convolution ? "one-pixel convolution" : call.is_known ? "linear" : "linear by an activation", call.rows, call.columns_in, call.columns_out,
                                       call.weight_is_transposed ? " transposed" : "", has_bias, has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
-  at::Tensor x, other, result;
+  at::Tensor x, other, result, small;
   std::optional<at::Tensor> b, packed;
   auto prepare = [&] {
     if (x.defined()) return;
@@ -109,10 +136,22 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   }, kMemoryHandicap};
   Candidate libtorch_way{"libtorch", [&] {
     prepare();
-    finish(at::linear(x, weight, b), false);
+    if (call.is_convolution) finish(at::conv2d(x.unsqueeze(2).unsqueeze(3), weight.unsqueeze(2).unsqueeze(3), b).flatten(1), false);
+    else finish(at::linear(x, weight, b), false);
   }};
-  constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kLibtorch};
-  return kWays[fastest(key, {matmul_way, packed_way, libtorch_way})];
+  Candidate small_way{"small", [&] {
+    prepare();
+    TORCH_CHECK(is_small(call), "not small");
+    if (!small.defined()) small = pack_small_weight(weight);
+    const bool has_relu = is_relu(tail);
+    run_small_linear({x.const_data_ptr<float>(), small.const_data_ptr<float>(), b ? b->const_data_ptr<float>() : nullptr,
+                      has_addend ? other.const_data_ptr<float>() : nullptr, result.mutable_data_ptr<float>(), call.rows, call.columns_in,
+                      call.columns_out, has_relu});
+    if (tail.epilogue && !has_relu) tail.epilogue->exact(result);
+  }};
+  if (call.is_convolution) return fastest(key, {small_way, libtorch_way}) == 0 ? LinearWay::kSmall : LinearWay::kLibtorch;
+  constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kSmall, LinearWay::kLibtorch};
+  return kWays[fastest(key, {matmul_way, packed_way, small_way, libtorch_way})];
 }
 
 struct LinearPlan {
@@ -201,6 +240,61 @@ std::optional<Claim> plain_claim(ClaimContext& context, std::int32_t index, cons
   return claim;
 }
 
+/// dynrun's own code on a packed weight, with bias, addend and relu in the same pass.
+class SmallLinearStep : public runtime::Step {
+ public:
+  SmallLinearStep(at::Tensor packed, at::Tensor bias, SmallLinear shape, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+      : packed_(std::move(packed)), bias_(std::move(bias)), shape_(shape), inputs_(std::move(inputs)), output_(output) {}
+
+  void run(runtime::Slots& slots) const override {
+    const at::Tensor& input = slots[inputs_[0]];
+    // A view of one row may have any stride in the others.
+    const at::Tensor copy = input.is_contiguous() ? at::Tensor() : input.contiguous();
+    SmallLinear call = shape_;
+    call.input = (copy.defined() ? copy : input).const_data_ptr<float>();
+    call.packed = packed_.const_data_ptr<float>();
+    call.bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr;
+    call.addend = inputs_.size() > 1 ? slots[inputs_[1]].const_data_ptr<float>() : nullptr;
+    call.output = slots[output_].mutable_data_ptr<float>();
+    run_small_linear(call);
+  }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
+  std::string describe() const override {
+    return fmt::format("small linear{}{} ({}) -> {}", inputs_.size() > 1 ? " + sum" : "", shape_.relu ? " + relu" : "", fmt::join(inputs_, ", "), output_);
+  }
+
+ private:
+  at::Tensor packed_, bias_;
+  SmallLinear shape_;
+  std::vector<runtime::SlotId> inputs_;
+  runtime::SlotId output_;
+};
+
+std::optional<Claim> small_claim(ClaimContext& context, std::int32_t index, const LinearCall& call, const Tail& tail) {
+  SmallLinear shape{nullptr, nullptr, nullptr, nullptr, nullptr, call.rows, call.columns_in, call.columns_out, is_relu(tail)};
+  Claim claim;
+  claim.kernel.nodes = {index};
+  claim.kernel.inputs = {call.input};
+  claim.kernel.outputs = {call.output};
+  if (tail.addend != graph::kNoValue) claim.kernel.inputs.push_back(tail.addend);
+  if (tail.addend != graph::kNoValue || shape.relu) {
+    claim.kernel.nodes.push_back(tail.nodes[0]);
+    claim.kernel.outputs = {tail.result};
+  }
+  const TensorType& result = context.type(claim.kernel.outputs[0]);
+  if (!same_layout(result.sizes, result.strides, c10::contiguous_strides(result.sizes))) return std::nullopt;
+  at::Tensor weight = context.read_known(call.weight);
+  if (call.is_convolution) weight = weight.flatten(1);
+  const at::Tensor packed = pack_small_weight(call.weight_is_transposed ? weight.t() : weight);
+  at::Tensor bias;
+  if (call.bias != graph::kNoValue) bias = context.read_known(call.bias).clone(at::MemoryFormat::Contiguous);
+  claim.make = [packed, bias, shape](FiniteGuard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<SmallLinearStep>(packed, bias, shape, std::move(inputs), outputs[0]);
+  };
+  return claim;
+}
+
 Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& call, const Tail& tail) {
   at::Tensor weight = context.read_known(call.weight);
   if (call.weight_is_transposed) weight = weight.t();
@@ -233,15 +327,17 @@ std::optional<Claim> claim_linear(ClaimContext& context, std::int32_t index) {
   if (!call) return std::nullopt;
   auto allow_addend = [&](ValueId addend, ValueId sum) {
     const TensorType& type = context.type(addend);
-    return is_plain_float(context.program, addend) && type.sizes == context.type(sum).sizes && type.is_contiguous() && !context.program.known(addend);
+    return is_plain_float(context.program, addend) && type.sizes == context.type(sum).sizes &&
+           same_layout(type.sizes, type.strides, c10::contiguous_strides(type.sizes)) && !context.program.known(addend);
   };
   const Tail tail = match_tail(context, index, TailForm::kAddOrUnary, allow_addend);
   // What an activation holds is not to be read: its layout is enough for measuring.
   const TensorType& weight_type = context.type(call->weight);
   const auto weight = context.program.known(call->weight);
   const at::Tensor known = weight ? *weight : at::empty_strided(weight_type.sizes, weight_type.strides).fill_(1);
-  const LinearWay way = choose_way(*call, tail, call->weight_is_transposed ? known.t() : known);
+  const LinearWay way = choose_way(*call, tail, call->weight_is_transposed ? known.t() : call->is_convolution ? known.flatten(1) : known);
   if (way == LinearWay::kLibtorch) return std::nullopt;
+  if (way == LinearWay::kSmall) return small_claim(context, index, *call, tail);
   return way == LinearWay::kPacked ? packed_claim(context, index, *call, tail) : plain_claim(context, index, *call, tail);
 }
 

@@ -9,6 +9,8 @@
 #include "lowering/extern/epilogue.h"
 #include "lowering/extern/library_kernel.h"
 
+#include <c10/util/strides.h>
+
 #include <unordered_set>
 
 namespace dynrun::lowering {
@@ -48,6 +50,9 @@ class LayoutChooser {
   bool is_free(ValueId id) const {
     if (!program_.graph.values[static_cast<std::size_t>(id)].is_tensor() || program_.is_view(id)) return false;
     if (program_.graph.type_of(id).sizes.size() != 4 || !is_plain_float(program_, id)) return false;
+    // Where both layouts are one, there is nothing to gain.
+    const auto& sizes = program_.graph.type_of(id).sizes;
+    if (same_layout(sizes, channels_last_strides(sizes), c10::contiguous_strides(sizes))) return false;
     return !uses_.is_output(id) && !uses_.has_views(id) && !is_written(id);
   }
 

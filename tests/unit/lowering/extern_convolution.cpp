@@ -137,6 +137,23 @@ TEST_CASE("named padding is read; what is not understood is left to the dispatch
   CHECK(run.steps.empty());
 }
 
+TEST_CASE("squeeze and excitation equals the operators", "[extern]") {
+  for (const char* way : {"", "small"}) {
+    const dynrun::lowering::PreferLibrary prefer(way);
+    const std::string text =
+        "graph\ninput %x: float32[2, 6, 9, 9]\nparameter %a: float32[16, 6, 3, 3]\nparameter %b: float32[5, 16, 1, 1]\nparameter %c: float32[16, 5, 1, 1]\n"
+        "parameter %d: float32[16]\n"
+        "%p: float32[2, 16, 9, 9] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
+        "%q: float32[2, 16, 1, 1] = aten::adaptive_avg_pool2d(%p, int[1, 1])\n"
+        "%r: float32[2, 5, 1, 1] = aten::conv2d(%q, %b, None, int[1, 1], int[0, 0], int[1, 1], 1)\n"
+        "%s: float32[2, 5, 1, 1] = aten::relu(%r)\n"
+        "%t: float32[2, 16, 1, 1] = aten::conv2d(%s, %c, %d, int[1, 1], int[0, 0], int[1, 1], 1)\n"
+        "%u: float32[2, 16, 1, 1] = aten::sigmoid(%t)\n"
+        "%y: float32[2, 16, 9, 9] = aten::mul.Tensor(%u, %p)\nreturn %y\n";
+    CHECK(all_close(run_extern(text)));
+  }
+}
+
 TEST_CASE("pooling and concatenation keep eager's values in any layout", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   const std::string text =

@@ -11,7 +11,7 @@ namespace {
 using namespace dynrun::lowering::test;
 
 TEST_CASE("linear with a known weight equals the operator", "[extern]") {
-  const std::string way = GENERATE("matmul", "packed");
+  const std::string way = GENERATE("matmul", "packed", "small");
   const dynrun::lowering::PreferLibrary prefer(way);
   for (auto [rows, in, out] : {std::tuple{1, 8, 4}, {128, 64, 96}, {7, 33, 5}, {197, 384, 64}, {1, 1, 1}, {64, 768, 32}}) {
     for (const char* bias : {"%bias", "None"}) {
@@ -31,7 +31,7 @@ TEST_CASE("linear with a known weight equals the operator", "[extern]") {
 }
 
 TEST_CASE("addmm, mm and matmul with a known right side equal the operators", "[extern]") {
-  const std::string way = GENERATE("matmul", "packed");
+  const std::string way = GENERATE("matmul", "packed", "small");
   const dynrun::lowering::PreferLibrary prefer(way);
   const std::string head = "graph\ninput %x: float32[40, 24]\nparameter %w: float32[24, 56]\nparameter %b: float32[56]\n";
   for (const char* call : {"aten::addmm(%b, %x, %w, 1, 1)", "aten::addmm(%b, %x, %w, 0.5, 2)", "aten::mm(%x, %w)", "aten::matmul(%x, %w)"}) {
@@ -51,6 +51,20 @@ TEST_CASE("linear layers whose weight is not known equal the operator", "[extern
     CHECK(all_close(run));
     CHECK(run.folded == std::vector<bool>{false, false, false});
   }
+}
+
+TEST_CASE("small linear layers keep NaN under relu", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer("small");
+  const std::string text =
+      "graph\ninput %x: float32[5, 24]\nparameter %w: float32[19, 24]\nparameter %b: float32[19]\n"
+      "%y: float32[5, 19] = aten::linear(%x, %w, %b)\n%z: float32[5, 19] = aten::relu(%y)\nreturn %z\n";
+  auto inputs = random_inputs(dynrun::graph::parse(text)), strange = inputs;
+  strange[0] = inputs[0].clone();
+  strange[0][1][3] = std::numeric_limits<double>::quiet_NaN();
+  strange[0][4][0] = -std::numeric_limits<double>::infinity();
+  ExternRun run = run_extern(text, inputs, strange);
+  CHECK(all_close(run));
+  CHECK(claimed(run, "small linear + relu"));
 }
 
 TEST_CASE("products of activations equal the operators", "[extern]") {
@@ -102,7 +116,7 @@ TEST_CASE("attention with a mask that is known equals the operator", "[extern]")
 }
 
 TEST_CASE("times of the candidates at the sizes of real models", "[.benchmark]") {
-  for (auto [rows, in, out] : {std::tuple{128, 768, 768}, {128, 768, 3072}, {197, 384, 1536}, {1, 4096, 1000}}) {
+  for (auto [rows, in, out] : {std::tuple{128, 768, 768}, {128, 768, 3072}, {197, 384, 1536}, {1, 4096, 1000}, {1, 8, 8}, {8, 8, 8}, {32, 32, 32}, {128, 32, 32}, {16, 32, 128}, {1, 256, 256}}) {
     run_extern(fmt::format("graph\ninput %x: float32[{0}, {1}]\nparameter %w: float32[{2}, {1}]\nparameter %b: float32[{2}]\n"
                            "%y: float32[{0}, {2}] = aten::linear(%x, %w, %b)\nreturn %y\n", rows, in, out));
   }
