@@ -235,23 +235,26 @@ class Scheduler {
     return space.sizes == existing.sizes || is_row(definition.expression->sizes, existing);
   }
 
-  /// Whether draft `from` must wait for draft `to`.
-  bool reaches(std::int32_t from, std::int32_t to, std::set<std::int32_t>& seen) {
-    from = find(from);
-    if (from == to) return true;
-    if (!seen.insert(from).second) return false;
-    for (std::int32_t before : draft(from).after) {
-      if (reaches(before, to, seen)) return true;
+  /// Whether draft `from` must wait for draft `to`. What ended before `to` began cannot.
+  bool reaches(std::int32_t from, std::int32_t to) {
+    visited_.resize(drafts_.size(), 0);
+    ++visit_;
+    std::vector<std::int32_t> open = {find(from)};
+    std::int32_t begin = draft(to).nodes.front();
+    while (!open.empty()) {
+      std::int32_t id = open.back();
+      open.pop_back();
+      if (id == to) return true;
+      auto& mark = visited_[static_cast<std::size_t>(id)];
+      if (mark == visit_ || draft(id).last_node < begin) continue;
+      mark = visit_;
+      for (std::int32_t before : draft(id).after) open.push_back(find(before));
     }
     return false;
   }
 
   bool reaches_through_others(const std::set<std::int32_t>& dependencies, std::int32_t to) {
-    for (std::int32_t before : dependencies) {
-      std::set<std::int32_t> seen;
-      if (find(before) != to && reaches(before, to, seen)) return true;
-    }
-    return false;
+    return std::any_of(dependencies.begin(), dependencies.end(), [&](std::int32_t before) { return find(before) != to && reaches(before, to); });
   }
 
   void place(std::int32_t node, Definition definition, const Space& space, bool multiple) {
@@ -331,9 +334,7 @@ class Scheduler {
     FusionGroup& b = draft(other).group;
     if (a.space != b.space || draft(home).epoch != draft(other).epoch || a.definitions.size() + b.definitions.size() > kMostDefinitions) return;
     if (a.reduced != b.reduced && !a.reduced.empty() && !b.reduced.empty()) return;
-    std::set<std::int32_t> seen;
-    if (reaches_through_others(draft(home).after, other)) return;
-    if (reaches(other, home, seen)) return;
+    if (reaches_through_others(draft(home).after, other) || reaches(other, home)) return;
     if (needs_buffers_of(a, other)) return;
     // The earlier definitions first: later ones may read them.
     if (a.reduced.empty()) a.reduced = b.reduced;
@@ -485,6 +486,8 @@ class Scheduler {
   std::vector<Draft> drafts_;
   std::map<ValueId, std::vector<std::int32_t>> makers_;
   std::map<ValueId, std::set<std::int32_t>> readers_;
+  std::vector<std::uint32_t> visited_;  // by draft: the search that saw it last
+  std::uint32_t visit_ = 0;
   std::int32_t epoch_ = 0;
   std::int32_t last_effect_ = -1;
 };
