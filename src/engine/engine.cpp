@@ -80,6 +80,12 @@ bool takes_tensors(python::Frame* frame) {
   return false;
 }
 
+/// While it lives nothing on this thread is recorded: operators may be implemented in Python, and those are not the program's.
+struct Quiet {
+  Quiet() { ++Engine::disabled_depth(); }
+  ~Quiet() { --Engine::disabled_depth(); }
+};
+
 bool filter(python::Frame* frame) { return the_engine->wants(frame); }
 
 }  // namespace
@@ -141,6 +147,7 @@ bool Engine::is_hot(python::Frame* frame, bool count) {
 }
 
 bool Engine::wants(python::Frame* frame) {
+  if (trace::inside_operator()) return false;
   if (Session::recording_here()) return true;
   if (disabled_depth() > 0 || frame->owner == python::kOwnedByGenerator) return false;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
@@ -150,6 +157,7 @@ bool Engine::wants(python::Frame* frame) {
 }
 
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
+  if (trace::inside_operator()) return nullptr;
   if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
@@ -195,6 +203,7 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
 
 void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
   auto start = std::chrono::steady_clock::now();
+  Quiet quiet;
   segment.lowered = true;
   segment.folded.clear();
   if (!segment.graph->nodes.empty()) {

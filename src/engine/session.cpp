@@ -182,8 +182,10 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   if (!segment.lowered) engine_.lower(segment, inputs);
   engine_.refresh_folded(segment, inputs);
   bool returned = false;
+  ++Engine::disabled_depth();
   trace::ReplayResult result =
       trace::replay(segment, machine_, base_, registers, std::move(inputs), engine_.options().verify != 0, &returned);
+  --Engine::disabled_depth();
   switch (result) {
     case trace::ReplayResult::kDone: break;
     case trace::ReplayResult::kFailed:

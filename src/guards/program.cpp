@@ -329,6 +329,7 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
     case SourceKind::kFunctionField: {
       if (!PyFunction_Check(object)) return nullptr;
       auto* function = reinterpret_cast<PyFunctionObject*>(object);
+      if (source.index == 2) return PyFunction_GetAnnotations(object);
       return source.index == 0 ? function->func_name : function->func_qualname;
     }
     case SourceKind::kPropertyGetter:

@@ -59,6 +59,7 @@ void add_builtins() {
   put_all("builtins", {"object.__getattribute__"}, modelled(Model::kGenericGetAttribute));
   put_all("builtins", {"setattr", "object.__setattr__"}, modelled(Model::kSetAttribute));
   put_all("builtins", {"next"}, modelled(Model::kIterNext));
+  put_all("builtins", {"id"}, modelled(Model::kIdentity));
   put_all("builtins", {"hash"}, modelled(Model::kHash));
   put_all("builtins:str", {"join", "split", "rsplit", "startswith", "endswith", "strip", "lstrip", "rstrip", "lower", "upper",
                            "replace", "format", "find", "rfind", "count", "partition", "rpartition", "isdigit", "isidentifier",
@@ -77,6 +78,8 @@ void add_builtins() {
           modelled(Model::kWriteFresh));
   put_all("builtins:set", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "copy", "__len__"}, kPureKind);
   put_all("builtins:set", {"add", "discard", "remove", "update", "clear", "pop", "__init__"}, modelled(Model::kWriteFresh));
+  put_all("collections", {"OrderedDict"}, kPureKind);
+  put_all("sys", {"getrecursionlimit", "intern"}, kPureKind);
   put_all("collections:OrderedDict", {"keys", "values", "items", "copy", "__iter__"}, kPureKind);
   put_all("collections:OrderedDict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__", "move_to_end"},
           modelled(Model::kWriteFresh));
@@ -94,7 +97,7 @@ void add_builtins() {
                        "and_", "or_", "not_", "truth", "index", "is_", "is_not", "contains", "itemgetter", "attrgetter", "matmul", "pow"},
           kPureKind);
   put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate"}, kPureKind);
-  put_all("_functools", {"reduce"}, kPureKind);
+  put_all("_functools", {"reduce", "partial"}, kPureKind);
 }
 
 /// Functions of torch's bindings that are not the plain operators they look like.

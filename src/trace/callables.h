@@ -27,6 +27,7 @@ enum class Model : std::uint8_t {
   kIterNext,        // next(): the iterator must be fresh
   kDictGet,         // dict.get, dict.__getitem__, dict.__contains__ on one key
   kNew,             // object.__new__
+  kIdentity,        // id()
   kContextGet,      // ContextVar.get
   kContextSet,      // ContextVar.set
   kContextReset,    // ContextVar.reset

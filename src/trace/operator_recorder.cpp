@@ -17,6 +17,7 @@ namespace {
 constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local OperatorRecorder* current = nullptr;
+thread_local bool inside = false;
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   operator_count().fetch_add(1, std::memory_order_relaxed);
@@ -24,7 +25,14 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   if (current == nullptr) {
     op.callBoxed(stack);
   } else {
-    current->call(op, stack);
+    bool outer = std::exchange(inside, true);
+    try {
+      current->call(op, stack);
+    } catch (...) {
+      inside = outer;
+      throw;
+    }
+    inside = outer;
   }
 }
 
@@ -90,6 +98,8 @@ std::atomic<std::uint64_t>& operator_count() {
   static std::atomic<std::uint64_t> count{0};
   return count;
 }
+
+bool inside_operator() { return inside; }
 
 void count_on_this_thread() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
 
@@ -277,6 +287,7 @@ void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   constants_.emplace_back(constant, kept);
   graph::Node node{clone, {graph::Argument::reference(constant), graph::Argument::constant(c10::IValue())}, {}, {-1}, {}, source_};
   known_order_.resize(graph_->values.size());
+  known_.erase(tensor.unsafeGetTensorImpl());  // whatever it was before it was filled
   node.outputs.push_back(result_value(tensor, fmt::format("tensor_{}", graph_->nodes.size())));
   constant_values_.insert(node.outputs[0]);
   graph_->nodes.push_back(std::move(node));
@@ -315,7 +326,8 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   const std::size_t first = stack->size() - count;
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh") {
     at::Tensor data = (*stack)[first].toTensor();
-    bool literal = find(data) == graph::kNoValue && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
+    bool made_here = find(data) == graph::kNoValue || static_cast<std::size_t>(find(data)) >= instruction_values_;
+    bool literal = made_here && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
     op.callBoxed(stack);
     const at::Tensor& result = stack->back().toTensor();
     if (literal) record_literal(result);
@@ -323,6 +335,14 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     return;
   }
   const bool constant_arguments = only_constants(*stack, first);
+  if (refusal_ == Refusal::kNone && op.schema().name() == "aten::detach_") {
+    const at::Tensor& self = (*stack)[first].toTensor();
+    if (find(self) != graph::kNoValue && !self.requires_grad() && !self.is_view()) {
+      looked_at_++;  // nothing to detach
+      op.callBoxed(stack);
+      return;
+    }
+  }
   if (refusal_ == Refusal::kNone && constant_arguments && looks_at_data(op)) {
     looked_at_++;
     op.callBoxed(stack);

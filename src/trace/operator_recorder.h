@@ -65,6 +65,9 @@ class OperatorRecorder {
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
+  /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
+  void start_instruction() { instruction_values_ = graph_->values.size(); }
+
   void set_source(std::int32_t line) { source_ = line; }
   bool wrote_outside() const { return wrote_outside_; }
   /// Whether any node writes a tensor in place.
@@ -96,6 +99,7 @@ class OperatorRecorder {
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_;
   std::size_t looked_at_ = 0;
+  std::size_t instruction_values_ = 0;
   std::int32_t source_ = -1;
   std::unordered_set<c10::StorageImpl*> outside_storages_;  // of the inputs, which the recorder's owner keeps alive
   bool wrote_ = false;
@@ -115,6 +119,9 @@ class RecordingScope {
   OperatorRecorder* outer_;
   bool key_was_on_;
 };
+
+/// Whether this thread is inside an operator that is being recorded: Python code that implements it is not the program's.
+bool inside_operator();
 
 /// Counts every top-level operator on threads where `count_on_this_thread` was called.
 std::atomic<std::uint64_t>& operator_count();

@@ -112,7 +112,7 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       return slot.get();
     }
     case RecipeKind::kDict:
-      slot = Ref::steal(PyDict_New());
+      slot = Ref::steal(node.object ? PyODict_New() : PyDict_New());
       return slot && fill_dict(slot.get(), node) ? slot.get() : nullptr;
     case RecipeKind::kInstance: return make_instance(node, slot);
     case RecipeKind::kMethod: {

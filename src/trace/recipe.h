@@ -25,7 +25,7 @@ enum class RecipeKind : std::uint8_t {
   kList,             // children
   kSet,              // children
   kFrozenSet,        // children
-  kDict,             // children: key, value, key, value, ...
+  kDict,             // children: key, value, key, value, ...; object: set for an OrderedDict
   kInstance,         // object: the class; children: a dict recipe for attributes, a dict recipe for its own items (or null),
                      // then one child for each slot, with the member descriptors in `names`
   kMethod,           // children: function, self

@@ -1,5 +1,7 @@
 #include "trace/recorder.h"
 
+#include "guards/torch_python.h"
+
 #include <array>
 
 namespace dynrun::trace {
@@ -17,12 +19,20 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
   segment_->state = entry_state_;
   operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
-    EntrySlots slots{activation, {}, {}, {}, {}};
+    EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}, {}};
     auto count = static_cast<std::size_t>(activation->code->locals_count);
     slots.locals.assign(activation->locals(), activation->locals() + count);
     slots.written.assign(count, false);
     slots.read.assign(count, false);
     slots.stack.assign(activation->stack_base(), activation->stack_pointer);
+    auto hold = [&](PyObject* object) {
+      if (object && guards::is_plain_tensor(object))
+        entry_tensors_.try_emplace(object, c10::weak_intrusive_ptr<c10::TensorImpl>(guards::tensor_of(object).getIntrusivePtr()));
+      else
+        slots.hold.push_back(Ref::borrow(object));
+    };
+    for (PyObject* object : slots.locals) hold(object);
+    for (PyObject* object : slots.stack) hold(object);
     entry_.insert(entry_.begin(), std::move(slots));
     if (activation == base) break;
   }

@@ -97,7 +97,8 @@ class Recorder {
   struct Object {
     Known known;
     guards::SourceId source = guards::kNoSource;
-    python::Ref hold;  // external objects only
+    PyTypeObject* type = nullptr;  // a fresh object may die and its address go to another
+    python::Ref hold;              // external objects only
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
@@ -120,6 +121,7 @@ class Recorder {
 
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now? looks among the entry's roots too
+  bool resolve_slice(PyObject* slice);
   bool resolve_deep(PyObject* object, int depth = 0);   // contents of exact containers too
   bool learn_external(PyObject* object, guards::SourceId source);
   bool learn_result(PyObject* object, int depth = 0);   // a result of recorded code: constants, known or fresh objects
@@ -220,6 +222,7 @@ class Recorder {
   Flow call_class(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
+  Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_instance(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   /// Pops the operands and pushes an inlined call of `function`; the pc goes behind the instruction.
   Flow push(vm::Activation&, const bytecode::Instruction&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
@@ -258,11 +261,14 @@ class Recorder {
   std::unordered_map<c10::TensorImpl*, std::pair<guards::SourceId, std::string>> outside_tensors_;
 
   struct EntrySlots {
-    vm::Activation* activation;
+    vm::Activation* activation;     // null once it has left
+    PyCodeObject* code;
     std::vector<PyObject*> locals;  // borrowed; a slot that was written since holds null and `written`
     std::vector<bool> written, read;
     std::vector<PyObject*> stack;
+    std::vector<python::Ref> hold;  // keeps the addresses from being reused; tensors are pinned instead
   };
+  std::unordered_map<PyObject*, c10::weak_intrusive_ptr<c10::TensorImpl>> entry_tensors_;
   std::vector<EntrySlots> entry_;
   int kept_ = 0;  // entry activations that are still in the chain
 

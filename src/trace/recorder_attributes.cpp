@@ -208,6 +208,11 @@ Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* nam
       return Attribute::kUnknown;
     return Attribute::kRun;
   }
+  if (text == "__annotations__" && owner != kNoSource) {
+    PyObject* annotations = PyFunction_GetAnnotations(function);
+    *source = guards_.read(SourceKind::kFunctionField, owner, 2, name);
+    return annotations && learn_external(annotations, *source) ? Attribute::kValue : Attribute::kUnknown;
+  }
   PyObject* found = _PyType_Lookup(&PyFunction_Type, name);
   if (found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
   return look_up_instance(function, name, getter, source);
@@ -340,13 +345,15 @@ Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in
   PyObject* self = activation.peek(1);
   PyObject* type = activation.peek(2);
   PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument >> 2);
-  if (activation.peek(3) != reinterpret_cast<PyObject*>(&PySuper_Type) || !PyType_Check(type) || !resolve(type) || !resolve(self) || PyType_Check(self))
+  if (activation.peek(3) != reinterpret_cast<PyObject*>(&PySuper_Type) || !PyType_Check(type) || !resolve(type) || !resolve(self))
     return cut(BreakId::k_opaque_operation, "super()");
-  SourceId class_source = type_source(self);
+  bool of_class = PyType_Check(self);  // in a __new__ or a class method
+  PyTypeObject* start = of_class ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
+  SourceId class_source = of_class ? source_of(self) : type_source(self);
   if (class_source == kNoSource) return cut(BreakId::k_unknown_object, "super()");
   SourceId path = guards_.read(SourceKind::kSuperAttribute, class_source, 0, name, type);
   // Found behind `type` in the MRO of type(self): read again by the guards, and any change to the MRO changes the class.
-  guards_.note_type_lookup(Py_TYPE(self), name, _PyType_Lookup(Py_TYPE(self), name));
+  guards_.note_type_lookup(start, name, _PyType_Lookup(start, name));
   Ref bound = Ref::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), type, self, nullptr));
   Ref value = bound ? Ref::steal(PyObject_GetAttr(bound.get(), name)) : Ref();
   if (!value) {
@@ -355,6 +362,8 @@ Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in
   }
   if (PyMethod_Check(value.get())) {
     if (!learn_external(PyMethod_GET_FUNCTION(value.get()), path)) return cut(BreakId::k_opaque_operation, "super()");
+  } else if (of_class && PyFunction_Check(value.get())) {
+    if (!learn_external(value.get(), guards_.read(SourceKind::kWrapped, path, 0, nullptr))) return cut(BreakId::k_opaque_operation, "super()");
   } else if (Py_TYPE(value.get()) != &_PyMethodWrapper_Type && !PyCFunction_Check(value.get())) {
     return cut(BreakId::k_opaque_operation, "super()");
   }

@@ -3,7 +3,8 @@
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
 
-#include <c10/core/GradMode.h>
+#include <array>
+#include <string_view>
 
 namespace dynrun::trace {
 
@@ -143,8 +144,50 @@ Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, Ca
   return push(activation, in, site.callee, site.arguments, site.positional, site.keyword_names, site.slots, vm::Continuation::kPushResult);
 }
 
+/// functools.partial: its three fields are read and the function behind it is called.
+Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  PyObject* partial = site.callee;
+  SourceId owner = source_of(partial);
+  std::array<PyObject*, 3> parts{};
+  const char* const names[] = {"func", "args", "keywords"};
+  for (std::size_t i = 0; i < parts.size(); i++) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(names[i]));
+    PyObject* member = _PyType_Lookup(Py_TYPE(partial), name.get());
+    Ref value = Ref::steal(PyObject_GetAttr(partial, name.get()));
+    if (!value || !member || Py_TYPE(member) != &PyMemberDescr_Type) return cut(BreakId::k_opaque_call, "functools.partial");
+    parts[i] = value.get();  // the partial keeps it
+    if (owner == kNoSource && i > 0) learn_fresh(value.get());
+    bool known = owner == kNoSource ? resolve_deep(value.get())
+                                    : learn_external(value.get(), guards_.read(SourceKind::kMember, owner, 0, name.get(), member)) && resolve_deep(value.get());
+    if (!known) return cut(BreakId::k_unknown_object, "functools.partial");
+  }
+  CallSite inner;
+  inner.callee = parts[0];
+  inner.slots = site.slots;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1]); i++) inner.arguments.push_back(PyTuple_GET_ITEM(parts[1], i));
+  inner.arguments.insert(inner.arguments.end(), site.arguments.begin(), site.arguments.begin() + site.positional);
+  inner.positional = static_cast<Py_ssize_t>(inner.arguments.size());
+  // Keywords of the partial come first; those of the call replace them.
+  Ref merged = Ref::steal(PyDict_Copy(parts[2]));
+  for (Py_ssize_t i = 0; site.keyword_names && i < PyTuple_GET_SIZE(site.keyword_names); i++)
+    PyDict_SetItem(merged.get(), PyTuple_GET_ITEM(site.keyword_names, i), site.arguments[static_cast<std::size_t>(site.positional + i)]);
+  Ref keyword_names = Ref::steal(PySequence_Tuple(merged.get()));
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(merged.get(), &at, &key, &value)) inner.arguments.push_back(value);
+  if (PyDict_GET_SIZE(merged.get()) > 0) inner.keyword_names = keyword_names.get();
+  if (!PyFunction_Check(inner.callee) && !PyMethod_Check(inner.callee)) {
+    // C code behind it: the whole call runs as it stands, if that code could be called so.
+    CallKind kind = classify_callable(inner.callee);
+    if (kind.call_class != CallClass::kPure && kind.call_class != CallClass::kTransparent) return cut(BreakId::k_opaque_call, "functools.partial");
+    return prepare(activation, in, site.slots, Then::kLearnTop);
+  }
+  return call_site(activation, in, inner, false);
+}
+
 Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
   PyObject* callee = site.callee;
+  if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
   if (PyObject* method = python_method(callee, "__call__")) {
     site.arguments.insert(site.arguments.begin(), callee);
     site.positional++;
@@ -358,6 +401,14 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       mutations_++;
       context_sets_.pop_back();
       return prepare(activation, in, site.slots, Then::kNothing);
+    }
+    case Model::kIdentity: {
+      // An address: the segment keeps the object, so that it stays that object's.
+      PyObject* object = argument(0);
+      SourceId source = object ? source_of(object) : kNoSource;
+      if (source == kNoSource || !PyFunction_Check(object)) return cut(BreakId::k_opaque_call, name);
+      guards_.check_is(source, object);
+      return prepare(activation, in, site.slots, Then::kLearnTop);
     }
     case Model::kHash:
       return argument(0) && guards::is_constant_like(argument(0)) && !PyUnicode_Check(argument(0)) ? prepare(activation, in, site.slots, Then::kLearnTop)

@@ -42,6 +42,7 @@ Flow Recorder::prepare(vm::Activation& activation, const Instruction& in, int op
   pending_.pc = activation.pc;
   pending_.depth = activation.stack_depth();
   pending_.mark = operators_.mark();
+  operators_.start_instruction();
   pending_.effects = effects_.size();
   pending_.mutations = mutations_;
   for (int i = operands; i >= 1; i--) pending_.operands.push_back(Ref::borrow(activation.peek(i)));
@@ -74,7 +75,8 @@ Flow Recorder::cut(BreakId id, std::string detail) {
 }
 
 RecipeId Recorder::recipe_dict(PyObject* items) {
-  RecipeNode node{RecipeKind::kDict, 0, Ref(), {}, {}};
+  Ref type = Ref::borrow(PyODict_CheckExact(items) ? reinterpret_cast<PyObject*>(&PyODict_Type) : nullptr);
+  RecipeNode node{RecipeKind::kDict, 0, type, {}, {}};
   if (PyODict_CheckExact(items) || (PyODict_Check(items))) {
     Ref list = Ref::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", items));
     Ref pairs = list ? Ref::steal(PySequence_List(list.get())) : Ref();
@@ -226,7 +228,7 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = kNullRecipe;
   } else if (PyTuple_Check(object) || PyList_CheckExact(object) || PyAnySet_CheckExact(object)) {
     id = recipe_container(object);
-  } else if (PyDict_CheckExact(object)) {
+  } else if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
     id = recipe_dict(object);
   } else if (PyMethod_Check(object)) {
     RecipeId function = recipe(PyMethod_GET_FUNCTION(object)), self = recipe(PyMethod_GET_SELF(object));

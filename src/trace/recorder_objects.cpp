@@ -28,7 +28,7 @@ bool is_plain_temporary(PyObject* object) {
       "set_iterator", "list_reverseiterator", "reversed", "zip", "enumerate", "map", "filter", "dict_keys", "dict_values",
       "dict_items", "str_ascii_iterator", "str_iterator", "range", "slice", "method", "builtin_function_or_method", "generator",
       "cell", "function", "odict_iterator", "odict_keys", "odict_values", "odict_items", "longrange_iterator", "method-wrapper",
-      "mappingproxy", "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
+      "mappingproxy", "functools.partial", "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
       "itertools.accumulate", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
       "dict_reverseitemiterator", "dict_reversevalueiterator"};
   return names.count(Py_TYPE(object)->tp_name) != 0;
@@ -43,7 +43,7 @@ bool is_builtin_function(PyObject* object) {
 
 Recorder::Object* Recorder::find(PyObject* object) {
   auto at = objects_.find(object);
-  return at == objects_.end() ? nullptr : &at->second;
+  return at == objects_.end() || at->second.type != Py_TYPE(object) ? nullptr : &at->second;
 }
 
 SourceId Recorder::source_of(PyObject* object) {
@@ -53,7 +53,7 @@ SourceId Recorder::source_of(PyObject* object) {
 
 void Recorder::learn_fresh(PyObject* object) {
   if (guards::is_constant_like(object)) return;
-  objects_.insert_or_assign(object, Object{Known::kFresh, kNoSource, Ref(), true});
+  objects_.insert_or_assign(object, Object{Known::kFresh, kNoSource, Py_TYPE(object), Ref(), true});
 }
 
 bool Recorder::learn_external(PyObject* object, SourceId source) {
@@ -85,7 +85,7 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     guards_.check_type(source, Py_TYPE(object));
     // A tuple subclass (a named tuple, torch.Size) or another immutable object is known by its parts.
   }
-  objects_.insert_or_assign(object, Object{Known::kExternal, source, Ref::borrow(object), false});
+  objects_.insert_or_assign(object, Object{Known::kExternal, source, Py_TYPE(object), Ref::borrow(object), false});
   return true;
 }
 
@@ -123,7 +123,7 @@ bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
 }
 
 SourceId Recorder::local_source(std::size_t depth, std::size_t slot) {
-  PyObject* names = entry_[depth].activation->code->object->co_localsplusnames;
+  PyObject* names = entry_[depth].code->co_localsplusnames;
   return guards_.read(SourceKind::kLocal, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(slot),
                       PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(slot)));
 }
@@ -132,7 +132,10 @@ bool Recorder::resolve(PyObject* object) {
   if (guards::is_constant_like(object)) return true;
   if (find(object)) return true;
   if (guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue) return true;
-  for (std::size_t depth = 0; depth < entry_.size(); depth++) {
+  auto pinned = entry_tensors_.find(object);
+  bool stale = pinned != entry_tensors_.end() &&
+               (!guards::is_plain_tensor(object) || pinned->second._unsafe_get_target() != guards::tensor_of(object).unsafeGetTensorImpl());
+  for (std::size_t depth = 0; depth < entry_.size() && !stale; depth++) {
     EntrySlots& slots = entry_[depth];
     for (std::size_t i = 0; i < slots.locals.size(); i++) {
       if (slots.locals[i] == object && !slots.written[i])
@@ -158,6 +161,7 @@ bool Recorder::resolve(PyObject* object) {
 
 bool Recorder::resolve_deep(PyObject* object, int depth) {
   if (!resolve(object)) return false;
+  if (PySlice_Check(object)) return resolve_slice(object);
   if (guards::is_constant_like(object) || !is_container(object)) return true;
   Object* known = find(object);
   if (known == nullptr) return true;
@@ -182,6 +186,21 @@ bool Recorder::resolve_deep(PyObject* object, int depth) {
   return learn_contents(object, *known, depth);
 }
 
+bool Recorder::resolve_slice(PyObject* object) {
+  auto* slice = reinterpret_cast<PySliceObject*>(object);
+  SourceId owner = source_of(object);
+  std::pair<const char*, PyObject*> parts[] = {{"start", slice->start}, {"stop", slice->stop}, {"step", slice->step}};
+  for (auto [text, value] : parts) {
+    if (!guards::is_constant_like(value) && !resolve(value)) return false;
+    if (owner == kNoSource) continue;
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* member = _PyType_Lookup(&PySlice_Type, name.get());
+    if (!member || Py_TYPE(member) != &PyMemberDescr_Type) return false;
+    if (!learn_external(value, guards_.read(SourceKind::kMember, owner, 0, name.get(), member))) return false;
+  }
+  return true;
+}
+
 bool Recorder::learn_result(PyObject* object, int depth) {
   if (object == nullptr || depth > kMaxDepth) return object == nullptr;
   if (guards::is_constant_like(object)) return true;
@@ -200,7 +219,7 @@ bool Recorder::learn_result(PyObject* object, int depth) {
     }
     return true;
   }
-  if (PyDict_CheckExact(object)) {
+  if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
     if (Object* known = find(object); known && known->known == Known::kExternal) return true;
     learn_fresh(object);
     Py_ssize_t at = 0;

@@ -145,6 +145,9 @@ namespace {
 const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
                                       "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
 
+const char* const kInPlaceMethods[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
+                                       "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
+
 const char* compare_method(int op) {
   static const char* const names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   return names[op];
@@ -162,6 +165,10 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
       mutations_++;
     }
     return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  if (in_place && !tensor && resolve(left) && resolve(right)) {
+    if (PyObject* method = python_method(left, kInPlaceMethods[in.argument - NB_INPLACE_ADD]))
+      return push(activation, in, method, {left, right}, 2, nullptr, 2, vm::Continuation::kPushResult);
   }
   // A method of the left operand's class, when the right one's class cannot come first.
   if (!in_place && !tensor && resolve(left) && resolve(right) && !PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left))) {
@@ -260,8 +267,7 @@ bool Recorder::index_ok(PyObject* index) {
   }
   if (PySlice_Check(index)) {
     auto* slice = reinterpret_cast<PySliceObject*>(index);
-    return resolve(index) && guards::is_constant_like(slice->start) && guards::is_constant_like(slice->stop) && guards::is_constant_like(slice->step) &&
-           is_fresh(index);
+    return resolve_deep(index) && guards::is_constant_like(slice->start) && guards::is_constant_like(slice->stop) && guards::is_constant_like(slice->step);
   }
   if (guards::is_plain_tensor(index)) return resolve(index);
   return guards::is_constant_like(index);
@@ -313,6 +319,11 @@ Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   PyObject* container = activation.peek(3);
   if (!resolve(container) || !guards::is_constant_like(activation.peek(1)) || !guards::is_constant_like(activation.peek(2)))
     return cut(BreakId::k_opaque_operation, "a slice");
+  if (PyObject* method = python_method(container, "__getitem__")) {
+    Ref index = Ref::steal(PySlice_New(activation.peek(2), activation.peek(1), Py_None));
+    learn_fresh(index.get());
+    return push(activation, in, method, {container, index.get()}, 2, nullptr, 3, vm::Continuation::kPushResult);
+  }
   bool tensor = false;
   if (!operand_ok(container, &tensor) && !PyTuple_CheckExact(container)) return cut(BreakId::k_opaque_operation, "a slice");
   return prepare(activation, in, 3, Then::kLearnTop);
