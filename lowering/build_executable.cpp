@@ -207,7 +207,7 @@ class PlanBuilder {
       bool generated = action.step->kind() == runtime::StepKind::kKernel;
       text += std::string(kKinds[kind]) + " " + (generated ? std::to_string(kernel++) : action.step->describe()) + "\n";
     }
-    program_.options->dump("schedule", text);
+    program_.options->dump("graph schedule", text);
   }
 
   bool is_handed_out(ValueId id) const {

@@ -92,7 +92,7 @@ Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tenso
     return compile(graph, examples, options);
   } catch (const std::exception& error) {
     // Our bug, and no reason to fail the program: libtorch's operators give the same result.
-    if (options.dump) options.dump("lowering failed", error.what());
+    if (options.dump) options.dump("graph lowering failed", error.what());
     return {runtime::make_replayer(graph), {}};
   }
 #else

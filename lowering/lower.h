@@ -14,7 +14,7 @@ namespace dynrun::lowering {
 struct Options {
   /// Fold and prepack inputs of kind kParameter. The caller then guards each folded input's identity, data and version.
   bool fold_parameters = true;
-  /// Called with a stage's name ("graph after fold_batch_norm", "loops", "llvm", "asm", "schedule") and its text, when set.
+  /// Called with a stage's name ("graph after fold_batch_norm", "loops", "llvm", "asm", "graph schedule") and its text, when set.
   std::function<void(const std::string& stage, const std::string& text)> dump;
 };
 

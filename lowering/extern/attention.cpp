@@ -15,7 +15,8 @@ namespace {
 
 struct AttentionPlan {
   double scale = 1;
-  at::Tensor excluded;  // broadcast to [batch, heads, queries, keys], true where a key is not to be seen; undefined when all are
+  at::Tensor
+      excluded;  // broadcast to [batch, heads, queries, keys], true where a key is not to be seen; undefined when all are
   TensorType output_type;
 };
 
@@ -48,14 +49,15 @@ std::int64_t scratch_size(const TensorType& query, const TensorType& key, const 
   return scores + 2 * query.element_count() + key.element_count() + value.element_count();
 }
 
-void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& output,
-            const at::Tensor& buffer) {
+void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+            const at::Tensor& output, const at::Tensor& buffer) {
   Scratch scratch(buffer);
   const at::Tensor q = scratch.as_heads(query), k = scratch.as_heads(key), v = scratch.as_heads(value);
   at::Tensor scores = scratch.take({q.size(0), q.size(1), k.size(1)});
   onednn::matmul(q, k.transpose(1, 2), scores, 0, static_cast<float>(plan.scale));
   if (plan.excluded.defined()) {
-    scores.view({query.size(0), query.size(1), q.size(1), k.size(1)}).masked_fill_(plan.excluded, -std::numeric_limits<double>::infinity());
+    scores.view({query.size(0), query.size(1), q.size(1), k.size(1)})
+        .masked_fill_(plan.excluded, -std::numeric_limits<double>::infinity());
   }
   at::softmax_out(scores, scores, -1);
   if (output.is_contiguous()) {
@@ -102,8 +104,9 @@ bool fits(const AttentionTypes& types) {
 
 bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
   const bool masked = plan.excluded.defined();
-  const std::string key = fmt::format("attention {} keys {} strides {} {} {} masked {}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
-                                      fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), masked);
+  const std::string key = fmt::format("attention {} keys {} strides {} {} {} masked {}", fmt::join(types.query.sizes, "x"),
+                                      types.key.sizes[2], fmt::join(types.query.strides, ","),
+                                      fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), masked);
   at::Tensor q, k, v, result, scratch;
   auto prepare = [&] {
     if (q.defined()) return;
@@ -147,7 +150,8 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
   if (node.op_name() != "aten::scaled_dot_product_attention" || !onednn::available()) return std::nullopt;
   auto dropout = number_argument(node.arguments[4]);
   auto causal = bool_argument(node.arguments[5]);
-  if (!dropout || *dropout != 0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false)) return std::nullopt;
+  if (!dropout || *dropout != 0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false))
+    return std::nullopt;
   const bool default_scale = node.arguments[6].is_constant() && node.arguments[6].constant().isNone();
   auto scale = number_argument(node.arguments[6]);
   if (!default_scale && !scale) return std::nullopt;
@@ -157,7 +161,8 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
     if (!id || !is_plain_float(context.program, *id)) return std::nullopt;
     inputs.push_back(*id);
   }
-  if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue || !is_plain_float(context.program, node.outputs[0])) return std::nullopt;
+  if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue || !is_plain_float(context.program, node.outputs[0]))
+    return std::nullopt;
   const AttentionTypes types{context.type(inputs[0]), context.type(inputs[1]), context.type(inputs[2])};
   if (!fits(types)) return std::nullopt;
   AttentionPlan plan;
@@ -165,7 +170,8 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
   plan.output_type = context.type(node.outputs[0]);
   if (!(std::abs(plan.scale) > 0)) return std::nullopt;
   constexpr std::int64_t kMostScores = 1 << 24;
-  if (types.query.sizes[0] * types.query.sizes[1] * types.query.sizes[2] * types.key.sizes[2] > kMostScores) return std::nullopt;
+  if (types.query.sizes[0] * types.query.sizes[1] * types.query.sizes[2] * types.key.sizes[2] > kMostScores)
+    return std::nullopt;
   auto excluded = excluded_keys(context, node.arguments[3], types, *causal);
   if (!excluded) return std::nullopt;
   plan.excluded = *excluded;

@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-double usable(double bound) { return bound <= Bounds::kFinite ? bound : kUnknown; }  // NaN is unknown too
+double usable(double bound) {
+  return bound <= Bounds::kFinite ? bound : kUnknown;
+}  // NaN is unknown too
 
 double largest(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
@@ -39,18 +41,37 @@ enum class Rule { kKeep, kOne, kSum, kProduct, kLargest };
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
       // |f(x)| <= |x|
-      {"aten::relu", Rule::kKeep}, {"aten::silu", Rule::kKeep}, {"aten::hardswish", Rule::kKeep}, {"aten::gelu", Rule::kKeep},
-      {"aten::abs", Rule::kKeep}, {"aten::neg", Rule::kKeep}, {"aten::clone", Rule::kKeep}, {"aten::contiguous", Rule::kKeep},
-      {"aten::max_pool2d", Rule::kKeep}, {"aten::adaptive_avg_pool2d", Rule::kKeep},
-      {"aten::mean.dim", Rule::kKeep}, {"aten::mean", Rule::kKeep}, {"aten::amax", Rule::kKeep}, {"aten::relu6", Rule::kKeep},
-      {"aten::index_select", Rule::kKeep}, {"aten::roll", Rule::kKeep}, {"aten::flip", Rule::kKeep}, {"aten::_to_copy", Rule::kKeep},
-      {"aten::adaptive_max_pool2d", Rule::kKeep}, {"aten::embedding", Rule::kKeep},
+      {"aten::relu", Rule::kKeep},
+      {"aten::silu", Rule::kKeep},
+      {"aten::hardswish", Rule::kKeep},
+      {"aten::gelu", Rule::kKeep},
+      {"aten::abs", Rule::kKeep},
+      {"aten::neg", Rule::kKeep},
+      {"aten::clone", Rule::kKeep},
+      {"aten::contiguous", Rule::kKeep},
+      {"aten::max_pool2d", Rule::kKeep},
+      {"aten::adaptive_avg_pool2d", Rule::kKeep},
+      {"aten::mean.dim", Rule::kKeep},
+      {"aten::mean", Rule::kKeep},
+      {"aten::amax", Rule::kKeep},
+      {"aten::relu6", Rule::kKeep},
+      {"aten::index_select", Rule::kKeep},
+      {"aten::roll", Rule::kKeep},
+      {"aten::flip", Rule::kKeep},
+      {"aten::_to_copy", Rule::kKeep},
+      {"aten::adaptive_max_pool2d", Rule::kKeep},
+      {"aten::embedding", Rule::kKeep},
       // in [-1, 1]
-      {"aten::sigmoid", Rule::kOne}, {"aten::hardsigmoid", Rule::kOne}, {"aten::tanh", Rule::kOne}, {"aten::cos", Rule::kOne},
+      {"aten::sigmoid", Rule::kOne},
+      {"aten::hardsigmoid", Rule::kOne},
+      {"aten::tanh", Rule::kOne},
+      {"aten::cos", Rule::kOne},
       {"aten::sin", Rule::kOne},
       {"aten::mul.Tensor", Rule::kProduct},
-      {"aten::cat", Rule::kLargest}, {"aten::stack", Rule::kLargest},
-      {"aten::add.Tensor", Rule::kSum}, {"aten::sub.Tensor", Rule::kSum},
+      {"aten::cat", Rule::kLargest},
+      {"aten::stack", Rule::kLargest},
+      {"aten::add.Tensor", Rule::kSum},
+      {"aten::sub.Tensor", Rule::kSum},
   };
   return table;
 }
@@ -118,7 +139,9 @@ double Bounds::normalisation(const Node& node, std::size_t count_from, std::size
   double count = 1;
   const auto& sizes = program_.graph.type_of(*input).sizes;
   for (std::size_t axis = count_from; axis < sizes.size(); ++axis) count *= static_cast<double>(sizes[axis]);
-  auto given = [&](std::size_t index) { return !(node.arguments[index].is_constant() && node.arguments[index].constant().isNone()); };
+  auto given = [&](std::size_t index) {
+    return !(node.arguments[index].is_constant() && node.arguments[index].constant().isNone());
+  };
   const double scale = given(weight) ? argument_bound(node, weight) : 1;
   const double shift = given(bias) ? argument_bound(node, bias) : 0;
   return std::sqrt(count) * scale + shift;
@@ -130,7 +153,9 @@ double Bounds::batch_norm(const Node& node) {
   auto epsilon = number_argument(node.arguments[7]);
   auto mean = tensor_argument(program_, node.arguments[3]), variance = tensor_argument(program_, node.arguments[4]);
   if (!epsilon || !mean || !variance || !program_.known(*variance)) return kUnknown;
-  auto given = [&](std::size_t index) { return !(node.arguments[index].is_constant() && node.arguments[index].constant().isNone()); };
+  auto given = [&](std::size_t index) {
+    return !(node.arguments[index].is_constant() && node.arguments[index].constant().isNone());
+  };
   program_.mark_folded(*variance);
   const double deviation = std::sqrt(at::amin(*program_.known(*variance)).item<double>() + *epsilon);
   const double scale = given(1) ? argument_bound(node, 1) : 1, shift = given(2) ? argument_bound(node, 2) : 0;
@@ -171,9 +196,12 @@ double Bounds::transfer(const Node& node) {
   auto rule = rules().find(name);
   if (rule == rules().end()) return kUnknown;
   switch (rule->second) {
-    case Rule::kKeep: return argument_bound(node, 0);
-    case Rule::kOne: return argument_bound(node, 0) == kUnknown ? kUnknown : 1;
-    case Rule::kProduct: return argument_bound(node, 0) * argument_bound(node, 1);
+    case Rule::kKeep:
+      return argument_bound(node, 0);
+    case Rule::kOne:
+      return argument_bound(node, 0) == kUnknown ? kUnknown : 1;
+    case Rule::kProduct:
+      return argument_bound(node, 0) * argument_bound(node, 1);
     case Rule::kSum: {
       auto alpha = number_argument(node.arguments[2]);
       return alpha ? argument_bound(node, 0) + std::abs(*alpha) * argument_bound(node, 1) : kUnknown;
@@ -181,7 +209,8 @@ double Bounds::transfer(const Node& node) {
     case Rule::kLargest: {
       if (!node.arguments[0].is_list()) return kUnknown;
       double bound = 0;
-      for (const Argument& item : node.arguments[0].items()) bound = std::max(bound, item.is_value() ? of(item.value()) : kUnknown);
+      for (const Argument& item : node.arguments[0].items())
+        bound = std::max(bound, item.is_value() ? of(item.value()) : kUnknown);
       return bound;
     }
   }

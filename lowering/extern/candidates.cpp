@@ -145,8 +145,12 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
   return memory().emplace(full_key, measured).first->second.best;
 }
 
-PreferLibrary::PreferLibrary(std::string name) { preference() = {true, std::move(name)}; }
-PreferLibrary::~PreferLibrary() { preference() = {}; }
+PreferLibrary::PreferLibrary(std::string name) {
+  preference() = {true, std::move(name)};
+}
+PreferLibrary::~PreferLibrary() {
+  preference() = {};
+}
 
 std::vector<std::string> measurements() {
   std::lock_guard lock(mutex());

@@ -13,8 +13,8 @@ struct Candidate {
   double handicap = 1;        // its time counts this much more, for what else it costs (memory)
 };
 
-/// The index of the fastest. The first candidate is kept unless another is at least 8 % faster (so that noise does not decide). What was measured for `key`
-/// (operator, shapes) is remembered for the life of the process, for each number of threads.
+/// The index of the fastest. The first candidate is kept unless another is at least 8 % faster (so that noise does not decide).
+/// What was measured for `key` (operator, shapes) is remembered for the life of the process, for each number of threads.
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates);
 
 /// What was measured so far, one line a key: "linear 128x768x768: dispatcher 0.70 ms, packed 0.31 ms".

@@ -32,7 +32,8 @@ std::int32_t ClaimContext::sole_reader(ValueId id) const {
 }
 
 bool ClaimContext::can_group(const std::vector<std::int32_t>& nodes) const {
-  return std::all_of(nodes.begin(), nodes.end(), [&](std::int32_t index) { return index == nodes.back() || program.can_sink(index, nodes.back()); });
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](std::int32_t index) { return index == nodes.back() || program.can_sink(index, nodes.back()); });
 }
 
 void ClaimContext::take(const std::vector<std::int32_t>& nodes) {
@@ -44,7 +45,8 @@ at::Tensor ClaimContext::read_known(ValueId id) {
   return *program.known(id);
 }
 
-Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form, const std::function<bool(ValueId, ValueId)>& allow_addend) {
+Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
+                const std::function<bool(ValueId, ValueId)>& allow_addend) {
   Tail tail;
   std::vector<std::int32_t> group = {node};
   ValueId value = context.node(node).outputs[0];
@@ -96,7 +98,8 @@ std::vector<LibraryKernel> claim_library_kernels(Program& program) {
       }
     }
   }
-  std::sort(claims.begin(), claims.end(), [](const Claim& a, const Claim& b) { return a.kernel.nodes.back() < b.kernel.nodes.back(); });
+  std::sort(claims.begin(), claims.end(),
+            [](const Claim& a, const Claim& b) { return a.kernel.nodes.back() < b.kernel.nodes.back(); });
   settle_guards(program, claims);
   std::vector<LibraryKernel> kernels;
   for (Claim& claim : claims) kernels.push_back(std::move(claim.kernel));

@@ -24,8 +24,8 @@ struct FiniteGuard {
   const char* describe() const;
 };
 
-using MakeStep =
-    std::function<std::unique_ptr<runtime::Step>(FiniteGuard guard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs)>;
+using MakeStep = std::function<std::unique_ptr<runtime::Step>(FiniteGuard guard, std::vector<runtime::SlotId> inputs,
+                                                              std::vector<runtime::SlotId> outputs)>;
 
 /// A library kernel before its guard is settled.
 struct Claim {
@@ -70,7 +70,8 @@ struct Tail {
 
 enum class TailForm { kUnaryOnly, kAddOrUnary, kAddThenUnary };
 /// `allow_addend` says whether a value may be the addend (layout, type).
-Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form, const std::function<bool(ValueId addend, ValueId sum)>& allow_addend);
+Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
+                const std::function<bool(ValueId addend, ValueId sum)>& allow_addend);
 
 // The matchers, one file each; null when the node is not theirs.
 std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index);

@@ -40,7 +40,9 @@ class ConvolutionStep : public runtime::Step {
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), input_, output_); }
+  std::string describe() const override {
+    return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), input_, output_);
+  }
 
  private:
   ConvolutionPlan plan_;
@@ -56,8 +58,9 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   // oneDNN adds into the addend's own buffer, which has to be laid out as the result is.
   auto allow_addend = [&](ValueId addend, ValueId sum) {
     const TensorType& type = context.type(addend);
-    return type.dtype == c10::ScalarType::Float && type.sizes == context.type(sum).sizes && type.strides == context.type(sum).strides &&
-           is_channels_last(type) && !context.program.known(addend) && context.program.root(addend) != context.program.root(call->input);
+    return type.dtype == c10::ScalarType::Float && type.sizes == context.type(sum).sizes &&
+           type.strides == context.type(sum).strides && is_channels_last(type) && !context.program.known(addend) &&
+           context.program.root(addend) != context.program.root(call->input);
   };
   Tail tail = match_tail(context, index, TailForm::kAddThenUnary, allow_addend);
   if (tail.addend != graph::kNoValue && context.type(tail.result).strides != context.type(tail.addend).strides) {
@@ -67,12 +70,14 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
 
   ConvolutionPlan plan;
   plan.geometry = call->geometry;
-  plan.packed = onednn::pack_convolution_weight(context.read_known(call->weight), call->geometry, context.type(call->input).sizes);
+  plan.packed =
+      onednn::pack_convolution_weight(context.read_known(call->weight), call->geometry, context.type(call->input).sizes);
   if (call->bias != graph::kNoValue) plan.bias = context.read_known(call->bias).clone();
   plan.epilogue = tail.epilogue;
   plan.accumulate = tail.addend != graph::kNoValue;
   plan.output_type = context.type(tail.result);
-  plan.text = fmt::format("oneDNN convolution{}{}", plan.accumulate ? " + sum" : "", tail.epilogue ? " + " + tail.epilogue->unary.name : "");
+  plan.text = fmt::format("oneDNN convolution{}{}", plan.accumulate ? " + sum" : "",
+                          tail.epilogue ? " + " + tail.epilogue->unary.name : "");
 
   Claim claim;
   claim.kernel.nodes = {index};

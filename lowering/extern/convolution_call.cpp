@@ -37,9 +37,9 @@ bool read_arguments(const Program& program, const Node& node, ConvolutionCall& c
   auto groups = int_argument(node.arguments[general ? 8 : 6]);
   if (!stride || !dilation || !groups) return false;
   if (general && bool_argument(node.arguments[6]) != std::optional<bool>(false)) return false;
-  auto padding = name == "aten::conv2d.padding"
-                     ? named_padding(text_argument(node.arguments[4]).value_or(""), program.graph.type_of(*weight).sizes, *dilation)
-                     : ints_argument(node.arguments[4], 2);
+  auto padding = name == "aten::conv2d.padding" ? named_padding(text_argument(node.arguments[4]).value_or(""),
+                                                                program.graph.type_of(*weight).sizes, *dilation)
+                                                : ints_argument(node.arguments[4], 2);
   if (!padding) return false;
   call.geometry = {*stride, *padding, *dilation, *groups};
   return true;
@@ -51,8 +51,10 @@ std::optional<ConvolutionCall> match_convolution(const Program& program, const N
   ConvolutionCall call;
   if (!read_arguments(program, node, call)) return std::nullopt;
   const TensorType& input = program.graph.type_of(call.input);
-  if (input.sizes.size() != 4 || input.element_count() == 0 || program.graph.type_of(call.output).element_count() == 0) return std::nullopt;
-  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output)) return std::nullopt;
+  if (input.sizes.size() != 4 || input.element_count() == 0 || program.graph.type_of(call.output).element_count() == 0)
+    return std::nullopt;
+  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output))
+    return std::nullopt;
   if (!program.known(call.weight)) return std::nullopt;
   if (call.bias != graph::kNoValue && (!is_plain_float(program, call.bias) || !program.known(call.bias))) return std::nullopt;
   return call;
@@ -65,11 +67,11 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
              const std::vector<std::int64_t>& own_input, const std::vector<std::int64_t>& own_output) {
   const TensorType& weight_type = program.graph.type_of(call.weight);
   const auto& g = call.geometry;
-  const std::string key = fmt::format("convolution {} ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}",
-                                      fmt::join(input.sizes, "x"), fmt::join(input.strides, ","), fmt::join(output.strides, ","),
-                                      fmt::join(own_input, ","), fmt::join(own_output, ","), fmt::join(weight_type.sizes, "x"),
-                                      fmt::join(g.stride, "x"), fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups,
-                                      call.bias != graph::kNoValue);
+  const std::string key = fmt::format(
+      "convolution {} ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}",
+      fmt::join(input.sizes, "x"), fmt::join(input.strides, ","), fmt::join(output.strides, ","), fmt::join(own_input, ","),
+      fmt::join(own_output, ","), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"), fmt::join(g.padding, "x"),
+      fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue);
   // Content does not matter to the time (but for denormals): ones are quick to make.
   at::Tensor own_x, x, weight, packed;
   std::optional<at::Tensor> bias;

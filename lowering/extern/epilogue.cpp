@@ -49,7 +49,9 @@ std::optional<Epilogue> match_relu(const Node&) {
   return make("relu", {}, true, [](const at::Tensor& x) { return at::relu(x); });
 }
 
-std::optional<Epilogue> match_relu6(const Node&) { return make_clamp(0, 6); }
+std::optional<Epilogue> match_relu6(const Node&) {
+  return make_clamp(0, 6);
+}
 
 std::optional<Epilogue> match_sigmoid(const Node&) {
   return make("sigmoid", {}, false, [](const at::Tensor& x) { return at::sigmoid(x); });
@@ -73,12 +75,10 @@ std::optional<Epilogue> match_hardsigmoid(const Node&) {
 
 const std::unordered_map<std::string, Matcher>& matchers() {
   static const std::unordered_map<std::string, Matcher> table = {
-      {"aten::relu", match_relu},           {"aten::relu6", match_relu6},
-      {"aten::hardtanh", match_clamp},      {"aten::clamp", match_clamp},
-      {"aten::sigmoid", match_sigmoid},     {"aten::tanh", match_tanh},
-      {"aten::silu", match_silu},           {"aten::hardswish", match_hardswish},
-      {"aten::hardsigmoid", match_hardsigmoid}, {"aten::gelu", match_gelu},
-      {"aten::leaky_relu", match_leaky_relu},
+      {"aten::relu", match_relu},   {"aten::relu6", match_relu6},           {"aten::hardtanh", match_clamp},
+      {"aten::clamp", match_clamp}, {"aten::sigmoid", match_sigmoid},       {"aten::tanh", match_tanh},
+      {"aten::silu", match_silu},   {"aten::hardswish", match_hardswish},   {"aten::hardsigmoid", match_hardsigmoid},
+      {"aten::gelu", match_gelu},   {"aten::leaky_relu", match_leaky_relu},
   };
   return table;
 }

@@ -19,7 +19,9 @@ namespace {
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] bool find_large_avx2(const float* data, std::int64_t count) { return find_large(data, count); }
+[[gnu::target("avx2")]] bool find_large_avx2(const float* data, std::int64_t count) {
+  return find_large(data, count);
+}
 #endif
 
 /// True when an element is larger than the limit, infinite or NaN.
@@ -65,12 +67,12 @@ struct Settled {
 void bind_guard(Claim& claim, const Settled& settled) {
   LibraryKernel& kernel = claim.kernel;
   const std::size_t input_count = kernel.inputs.size(), output_count = kernel.outputs.size();
-  const auto guarded =
-      static_cast<std::size_t>(std::find(kernel.inputs.begin(), kernel.inputs.end(), claim.guarded_input) - kernel.inputs.begin());
+  const auto guarded = static_cast<std::size_t>(std::find(kernel.inputs.begin(), kernel.inputs.end(), claim.guarded_input) -
+                                                kernel.inputs.begin());
   if (settled.write != graph::kNoValue) kernel.outputs.push_back(settled.write);
   if (settled.read != graph::kNoValue) kernel.inputs.push_back(settled.read);
-  kernel.make = [make = std::move(claim.make), settled, guarded, input_count, output_count](std::vector<runtime::SlotId> inputs,
-                                                                                            std::vector<runtime::SlotId> outputs) {
+  kernel.make = [make = std::move(claim.make), settled, guarded, input_count, output_count](
+                    std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
     FiniteGuard guard;
     guard.impossible = settled.impossible;
     if (settled.read != graph::kNoValue) guard.read = inputs[input_count];
@@ -122,8 +124,10 @@ bool FiniteGuard::holds(runtime::Slots& slots) const {
   bool small = !impossible && (read < 0 || *slots[read].const_data_ptr<bool>());
   if (write < 0) return small;
   for (runtime::SlotId slot : check) small = small && all_small(slots[slot]);
-  if (slots[write].defined()) *slots[write].mutable_data_ptr<bool>() = small;
-  else slots[write] = flag_tensor(small);
+  if (slots[write].defined())
+    *slots[write].mutable_data_ptr<bool>() = small;
+  else
+    slots[write] = flag_tensor(small);
   return small;
 }
 
@@ -133,7 +137,8 @@ const char* FiniteGuard::describe() const {
 }
 
 void settle_guards(Program& program, std::vector<Claim>& claims) {
-  const bool any = std::any_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.guarded_input != graph::kNoValue; });
+  const bool any =
+      std::any_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.guarded_input != graph::kNoValue; });
   if (!any) {
     for (Claim& claim : claims) bind_guard(claim, {});
     return;

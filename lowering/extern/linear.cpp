@@ -21,7 +21,9 @@ struct LinearCall {
   std::int64_t rows = 0, columns_in = 0, columns_out = 0;
 };
 
-bool is_one(const Argument& argument) { return number_argument(argument) == 1.0; }
+bool is_one(const Argument& argument) {
+  return number_argument(argument) == 1.0;
+}
 
 bool read_arguments(const Program& program, const Node& node, LinearCall& call) {
   const std::string name = node.op_name();
@@ -49,12 +51,14 @@ bool read_arguments(const Program& program, const Node& node, LinearCall& call) 
 /// A convolution of one pixel by one pixel, as in squeeze and excitation, is a linear layer.
 std::optional<LinearCall> match_one_pixel(const Program& program, const Node& node) {
   auto convolution = match_convolution(program, node);
-  if (!convolution || convolution->geometry.groups != 1 || convolution->geometry.padding != std::vector<std::int64_t>{0, 0}) return std::nullopt;
+  if (!convolution || convolution->geometry.groups != 1 || convolution->geometry.padding != std::vector<std::int64_t>{0, 0})
+    return std::nullopt;
   const auto& input = program.graph.type_of(convolution->input).sizes;
   const auto& weight = program.graph.type_of(convolution->weight).sizes;
   if (input[2] != 1 || input[3] != 1 || weight[2] != 1 || weight[3] != 1) return std::nullopt;
   LinearCall call;
-  call.input = convolution->input, call.weight = convolution->weight, call.bias = convolution->bias, call.output = convolution->output;
+  call.input = convolution->input, call.weight = convolution->weight, call.bias = convolution->bias,
+  call.output = convolution->output;
   call.is_known = true, call.is_convolution = true;
   call.rows = input[0], call.columns_in = weight[1], call.columns_out = weight[0];
   return call;
@@ -64,10 +68,12 @@ std::optional<LinearCall> match_linear(const Program& program, const Node& node)
   if (auto call = match_one_pixel(program, node)) return call;
   LinearCall call;
   if (!read_arguments(program, node, call)) return std::nullopt;
-  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output)) return std::nullopt;
+  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output))
+    return std::nullopt;
   const TensorType& input = program.graph.type_of(call.input);
   const TensorType& weight = program.graph.type_of(call.weight);
-  if (input.sizes.size() < 2 || weight.sizes.size() != 2 || input.element_count() == 0 || weight.element_count() == 0) return std::nullopt;
+  if (input.sizes.size() < 2 || weight.sizes.size() != 2 || input.element_count() == 0 || weight.element_count() == 0)
+    return std::nullopt;
   if (program.known(call.input)) return std::nullopt;
   call.columns_in = input.sizes.back();
   call.columns_out = weight.sizes[call.weight_is_transposed ? 1 : 0];
@@ -84,9 +90,12 @@ std::optional<LinearCall> match_linear(const Program& program, const Node& node)
 /// What a product that adds to its result starts from: bias, addend or their sum; nothing when there is neither.
 void start_result(const at::Tensor& result, const std::optional<at::Tensor>& bias, const at::Tensor& addend) {
   at::Tensor out = result;
-  if (bias && addend.defined()) at::add_out(out, addend, *bias);
-  else if (bias) out.copy_(bias->expand_as(out));
-  else if (addend.defined()) out.copy_(addend);
+  if (bias && addend.defined())
+    at::add_out(out, addend, *bias);
+  else if (bias)
+    out.copy_(bias->expand_as(out));
+  else if (addend.defined())
+    out.copy_(addend);
 }
 
 enum class LinearWay { kMatmul, kPacked, kSmall, kLibtorch };
@@ -94,10 +103,13 @@ enum class LinearWay { kMatmul, kPacked, kSmall, kLibtorch };
 /// So few products that one thread is enough and the packed copy is nothing.
 bool is_small(const LinearCall& call) {
   constexpr std::int64_t kMostProducts = 1 << 18, kMostWeights = 1 << 18;
-  return call.is_known && call.rows * call.columns_in * call.columns_out <= kMostProducts && call.columns_in * call.columns_out <= kMostWeights;
+  return call.is_known && call.rows * call.columns_in * call.columns_out <= kMostProducts &&
+         call.columns_in * call.columns_out <= kMostWeights;
 }
 
-bool is_relu(const Tail& tail) { return tail.epilogue && tail.epilogue->unary.name == "relu"; }
+bool is_relu(const Tail& tail) {
+  return tail.epilogue && tail.epilogue->unary.name == "relu";
+}
 
 /// What computes a linear layer best: oneDNN's matmul on the weight as it is, into a buffer that starts as bias and addend; its
 /// inner product on a packed weight, a second copy in memory; dynrun's own code for small ones; or libtorch's own operator.
@@ -105,8 +117,13 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   constexpr double kMemoryHandicap = 1.12;
   constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
   const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
-  const std::string key = fmt::format("{} {}x{}x{}{} bias {} sum {} {}", call.is_convolution ? "one-pixel convolution" : call.is_known ? "linear" : "linear by an activation", call.rows, call.columns_in, call.columns_out,
-                                      call.weight_is_transposed ? " transposed" : "", has_bias, has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
+  const std::string key =
+      fmt::format("{} {}x{}x{}{} bias {} sum {} {}",
+                  call.is_convolution ? "one-pixel convolution"
+                  : call.is_known     ? "linear"
+                                      : "linear by an activation",
+                  call.rows, call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias,
+                  has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
   at::Tensor x, other, result, small;
   std::optional<at::Tensor> b, packed;
   auto prepare = [&] {
@@ -122,33 +139,42 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
     if (tail.epilogue) tail.epilogue->exact(value);
   };
   Candidate matmul_way{"matmul", [&] {
-    prepare();
-    start_result(result, b, has_addend ? other : at::Tensor());
-    onednn::matmul(x, weight.t(), result, has_bias || has_addend ? 1 : 0, 1);
-    finish(result, true);
-  }};
-  Candidate packed_way{"packed", [&] {
-    prepare();
-    TORCH_CHECK(call.is_known && weight.numel() * weight.element_size() <= kMostPackedBytes, "not to be packed");
-    if (!packed) packed = onednn::pack_linear_weight(weight, call.rows);
-    if (has_addend) onednn::linear_add(x, other, *packed, b);
-    else onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
-  }, kMemoryHandicap};
+                         prepare();
+                         start_result(result, b, has_addend ? other : at::Tensor());
+                         onednn::matmul(x, weight.t(), result, has_bias || has_addend ? 1 : 0, 1);
+                         finish(result, true);
+                       }};
+  Candidate packed_way{"packed",
+                       [&] {
+                         prepare();
+                         TORCH_CHECK(call.is_known && weight.numel() * weight.element_size() <= kMostPackedBytes,
+                                     "not to be packed");
+                         if (!packed) packed = onednn::pack_linear_weight(weight, call.rows);
+                         if (has_addend)
+                           onednn::linear_add(x, other, *packed, b);
+                         else
+                           onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
+                       },
+                       kMemoryHandicap};
   Candidate libtorch_way{"libtorch", [&] {
-    prepare();
-    if (call.is_convolution) finish(at::conv2d(x.unsqueeze(2).unsqueeze(3), weight.unsqueeze(2).unsqueeze(3), b).flatten(1), false);
-    else finish(at::linear(x, weight, b), false);
-  }};
-  Candidate small_way{"small", [&] {
-    prepare();
-    TORCH_CHECK(is_small(call), "not small");
-    if (!small.defined()) small = pack_small_weight(weight);
-    const bool has_relu = is_relu(tail);
-    run_small_linear({x.const_data_ptr<float>(), small.const_data_ptr<float>(), b ? b->const_data_ptr<float>() : nullptr,
-                      has_addend ? other.const_data_ptr<float>() : nullptr, result.mutable_data_ptr<float>(), call.rows, call.columns_in,
-                      call.columns_out, has_relu});
-    if (tail.epilogue && !has_relu) tail.epilogue->exact(result);
-  }};
+                           prepare();
+                           if (call.is_convolution)
+                             finish(at::conv2d(x.unsqueeze(2).unsqueeze(3), weight.unsqueeze(2).unsqueeze(3), b).flatten(1),
+                                    false);
+                           else
+                             finish(at::linear(x, weight, b), false);
+                         }};
+  Candidate small_way{
+      "small", [&] {
+        prepare();
+        TORCH_CHECK(is_small(call), "not small");
+        if (!small.defined()) small = pack_small_weight(weight);
+        const bool has_relu = is_relu(tail);
+        run_small_linear({x.const_data_ptr<float>(), small.const_data_ptr<float>(), b ? b->const_data_ptr<float>() : nullptr,
+                          has_addend ? other.const_data_ptr<float>() : nullptr, result.mutable_data_ptr<float>(), call.rows,
+                          call.columns_in, call.columns_out, has_relu});
+        if (tail.epilogue && !has_relu) tail.epilogue->exact(result);
+      }};
   if (call.is_convolution) return fastest(key, {small_way, libtorch_way}) == 0 ? LinearWay::kSmall : LinearWay::kLibtorch;
   constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kSmall, LinearWay::kLibtorch};
   return kWays[fastest(key, {matmul_way, packed_way, small_way, libtorch_way})];
@@ -175,14 +201,17 @@ class PackedLinearStep : public runtime::Step {
       result = onednn::linear_add(slots[inputs_[0]], slots[inputs_[1]], plan_.packed, plan_.bias);
     } else {
       const bool exact = plan_.epilogue && plan_.epilogue->needs_finite && !guard_.holds(slots);
-      result = onednn::linear(slots[inputs_[0]], plan_.packed, plan_.bias, plan_.epilogue && !exact ? plan_.epilogue->unary : kNone);
+      result =
+          onednn::linear(slots[inputs_[0]], plan_.packed, plan_.bias, plan_.epilogue && !exact ? plan_.epilogue->unary : kNone);
       if (exact) result = plan_.epilogue->exact(result);
     }
     slots[output_] = conform(std::move(result), plan_.output_type);
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), inputs_[0], output_); }
+  std::string describe() const override {
+    return plan_.text + fmt::format("{} ({}) -> {}", guard_.describe(), inputs_[0], output_);
+  }
 
  private:
   LinearPlan plan_;
@@ -243,7 +272,8 @@ std::optional<Claim> plain_claim(ClaimContext& context, std::int32_t index, cons
 /// dynrun's own code on a packed weight, with bias, addend and relu in the same pass.
 class SmallLinearStep : public runtime::Step {
  public:
-  SmallLinearStep(at::Tensor packed, at::Tensor bias, SmallLinear shape, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+  SmallLinearStep(at::Tensor packed, at::Tensor bias, SmallLinear shape, std::vector<runtime::SlotId> inputs,
+                  runtime::SlotId output)
       : packed_(std::move(packed)), bias_(std::move(bias)), shape_(shape), inputs_(std::move(inputs)), output_(output) {}
 
   void run(runtime::Slots& slots) const override {
@@ -261,7 +291,8 @@ class SmallLinearStep : public runtime::Step {
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
   std::string describe() const override {
-    return fmt::format("small linear{}{} ({}) -> {}", inputs_.size() > 1 ? " + sum" : "", shape_.relu ? " + relu" : "", fmt::join(inputs_, ", "), output_);
+    return fmt::format("small linear{}{} ({}) -> {}", inputs_.size() > 1 ? " + sum" : "", shape_.relu ? " + relu" : "",
+                       fmt::join(inputs_, ", "), output_);
   }
 
  private:
@@ -304,7 +335,8 @@ Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& 
   plan.epilogue = tail.epilogue;
   plan.has_addend = tail.addend != graph::kNoValue;
   plan.output_type = context.type(tail.result);
-  plan.text = fmt::format("oneDNN linear{}{}", plan.has_addend ? " + sum" : "", tail.epilogue ? " + " + tail.epilogue->unary.name : "");
+  plan.text =
+      fmt::format("oneDNN linear{}{}", plan.has_addend ? " + sum" : "", tail.epilogue ? " + " + tail.epilogue->unary.name : "");
   Claim claim;
   claim.kernel.nodes = {index};
   claim.kernel.nodes.insert(claim.kernel.nodes.end(), tail.nodes.begin(), tail.nodes.end());
@@ -335,7 +367,10 @@ std::optional<Claim> claim_linear(ClaimContext& context, std::int32_t index) {
   const TensorType& weight_type = context.type(call->weight);
   const auto weight = context.program.known(call->weight);
   const at::Tensor known = weight ? *weight : at::empty_strided(weight_type.sizes, weight_type.strides).fill_(1);
-  const LinearWay way = choose_way(*call, tail, call->weight_is_transposed ? known.t() : call->is_convolution ? known.flatten(1) : known);
+  const LinearWay way = choose_way(*call, tail,
+                                   call->weight_is_transposed ? known.t()
+                                   : call->is_convolution     ? known.flatten(1)
+                                                              : known);
   if (way == LinearWay::kLibtorch) return std::nullopt;
   if (way == LinearWay::kSmall) return small_claim(context, index, *call, tail);
   return way == LinearWay::kPacked ? packed_claim(context, index, *call, tail) : plain_claim(context, index, *call, tail);

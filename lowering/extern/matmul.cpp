@@ -69,7 +69,8 @@ std::optional<Claim> claim_matmul(ClaimContext& context, std::int32_t index) {
   auto a = tensor_argument(context.program, node.arguments[0]), b = tensor_argument(context.program, node.arguments[1]);
   if (!a || !b || !is_plain_float(context.program, *a) || !is_plain_float(context.program, *b)) return std::nullopt;
   const TensorType& output = context.type(node.outputs[0]);
-  if (!fits(context.type(*a), context.type(*b)) || !output.is_contiguous() || !is_plain_float(context.program, node.outputs[0])) return std::nullopt;
+  if (!fits(context.type(*a), context.type(*b)) || !output.is_contiguous() || !is_plain_float(context.program, node.outputs[0]))
+    return std::nullopt;
   if (!is_faster(context.type(*a), context.type(*b))) return std::nullopt;
   Claim claim;
   claim.kernel.nodes = {index};

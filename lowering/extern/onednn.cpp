@@ -21,14 +21,17 @@ c10::TypedOperatorHandle<Signature> find(const char* name, const char* overload)
 }
 
 using ConvolutionSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, at::IntArrayRef,
-                                        at::IntArrayRef, at::IntArrayRef, std::int64_t, c10::string_view, Scalars, OptionalText);
+                                        at::IntArrayRef, at::IntArrayRef, std::int64_t, c10::string_view, Scalars,
+                                        OptionalText);
 using ConvolutionAddSignature = at::Tensor&(at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&,
                                             at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, std::int64_t, c10::string_view,
                                             std::optional<at::Scalar>, OptionalText, Scalars, OptionalText);
 using PackConvolutionSignature = at::Tensor(const at::Tensor&, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, std::int64_t,
                                             at::OptionalIntArrayRef);
-using LinearSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::string_view, Scalars, OptionalText);
-using LinearAddSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::string_view);
+using LinearSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::string_view, Scalars,
+                                   OptionalText);
+using LinearAddSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                                      c10::string_view);
 using PackLinearSignature = at::Tensor(const at::Tensor&, std::optional<std::int64_t>);
 
 OptionalText algorithm_of(const Unary& unary) {
@@ -40,8 +43,8 @@ OptionalText algorithm_of(const Unary& unary) {
 bool available() {
   static const bool present = [] {
     auto& dispatcher = c10::Dispatcher::singleton();
-    for (const char* name : {"mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise", "mkldnn::_reorder_convolution_weight",
-                             "mkldnn::_reorder_linear_weight"}) {
+    for (const char* name : {"mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise",
+                             "mkldnn::_reorder_convolution_weight", "mkldnn::_reorder_linear_weight"}) {
       if (!dispatcher.findSchema({name, ""})) return false;
     }
     return at::Context::hasMKLDNN();

@@ -2,8 +2,8 @@
 // The oneDNN kernels that libtorch carries. Its own symbols are hidden: they are reached through the operators that
 // torch.compile uses (mkldnn::_convolution_pointwise and its kin) and through at::native::mkldnn_matmul.
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <string>
@@ -41,7 +41,8 @@ void convolution_add(at::Tensor& accumulator, const at::Tensor& input, const at:
 at::Tensor pack_linear_weight(const at::Tensor& weight, std::int64_t rows);
 at::Tensor linear(const at::Tensor& input, const at::Tensor& packed, const std::optional<at::Tensor>& bias, const Unary& unary);
 /// A new tensor: linear(input, packed, bias) + other.
-at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at::Tensor& packed, const std::optional<at::Tensor>& bias);
+at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at::Tensor& packed,
+                      const std::optional<at::Tensor>& bias);
 
 /// result = beta * result + alpha * (a @ b), for two matrices or two batches of them; `result` is contiguous.
 void matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);

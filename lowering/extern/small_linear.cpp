@@ -14,7 +14,8 @@ constexpr std::int64_t kRows = 4;
 // GCC's vectors: one AVX-512 register, or as many narrower ones as it takes.
 using Vector = float __attribute__((vector_size(kPanel * sizeof(float)), aligned(4), may_alias));
 
-[[gnu::always_inline]] inline void finish_row(const SmallLinear& call, const Vector& sum, std::int64_t row, std::int64_t column) {
+[[gnu::always_inline]] inline void finish_row(const SmallLinear& call, const Vector& sum, std::int64_t row,
+                                              std::int64_t column) {
   const std::int64_t count = std::min(kPanel, call.columns_out - column), at = row * call.columns_out + column;
   float values[kPanel];
   std::memcpy(values, &sum, sizeof(values));
@@ -47,10 +48,16 @@ template <std::int64_t kCount>
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx512f,avx512vl,fma,prefer-vector-width=512")]] void run_avx512(const SmallLinear& call) { run_all(call); }
-[[gnu::target("avx2,fma")]] void run_avx2(const SmallLinear& call) { run_all(call); }
+[[gnu::target("avx512f,avx512vl,fma,prefer-vector-width=512")]] void run_avx512(const SmallLinear& call) {
+  run_all(call);
+}
+[[gnu::target("avx2,fma")]] void run_avx2(const SmallLinear& call) {
+  run_all(call);
+}
 #endif
-void run_plain(const SmallLinear& call) { run_all(call); }
+void run_plain(const SmallLinear& call) {
+  run_all(call);
+}
 
 using Kernel = void (*)(const SmallLinear&);
 

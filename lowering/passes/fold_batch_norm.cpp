@@ -21,7 +21,8 @@ struct BatchNorm {
 };
 
 std::optional<BatchNorm> match_batch_norm(const Program& program, const Node& node) {
-  if (node.op_name() != "aten::batch_norm" || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return std::nullopt;
+  if (node.op_name() != "aten::batch_norm" || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue)
+    return std::nullopt;
   if (bool_argument(node.arguments[5]) != std::optional<bool>(false)) return std::nullopt;
   BatchNorm norm;
   auto input = tensor_argument(program, node.arguments[0]);
@@ -45,11 +46,14 @@ at::Tensor read(Program& program, ValueId id, std::int64_t channels, double othe
   return program.known(id)->to(at::kDouble);
 }
 
-void fold(Program& program, std::int32_t convolution_index, const ConvolutionCall& call, const BatchNorm& norm, ValueId result) {
+void fold(Program& program, std::int32_t convolution_index, const ConvolutionCall& call, const BatchNorm& norm,
+          ValueId result) {
   const std::int64_t channels = program.graph.type_of(call.weight).sizes[0];
-  const at::Tensor mean = read(program, norm.parameters[2], channels, 0), variance = read(program, norm.parameters[3], channels, 1);
+  const at::Tensor mean = read(program, norm.parameters[2], channels, 0),
+                   variance = read(program, norm.parameters[3], channels, 1);
   const at::Tensor scale = read(program, norm.parameters[0], channels, 1) / at::sqrt(variance + norm.epsilon);
-  const at::Tensor bias = (read(program, call.bias, channels, 0) - mean) * scale + read(program, norm.parameters[1], channels, 0);
+  const at::Tensor bias =
+      (read(program, call.bias, channels, 0) - mean) * scale + read(program, norm.parameters[1], channels, 0);
   const at::Tensor weight = read(program, call.weight, channels, 1) * scale.view({-1, 1, 1, 1});
   const std::string name = program.graph.values[static_cast<std::size_t>(result)].name;
   const ValueId new_weight = program.add_constant(weight.to(at::kFloat).contiguous(), name + "_folded_weight");
@@ -70,7 +74,9 @@ void fold_batch_norm(Program& program) {
     if (!norm) continue;
     const std::int32_t producer = uses.producer(norm->input);
     const auto place = static_cast<std::int32_t>(index);
-    if (producer < 0 || removed[static_cast<std::size_t>(producer)] || !uses.only_reader(norm->input, place) || program.has_effect(place)) continue;
+    if (producer < 0 || removed[static_cast<std::size_t>(producer)] || !uses.only_reader(norm->input, place) ||
+        program.has_effect(place))
+      continue;
     const Node& node = program.graph.nodes[static_cast<std::size_t>(producer)];
     auto call = match_convolution(program, node);
     if (!call || program.has_effect(producer) || node.mode.autocast) continue;

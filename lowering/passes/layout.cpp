@@ -104,6 +104,8 @@ class LayoutChooser {
 
 }  // namespace
 
-void choose_layouts(Program& program) { LayoutChooser(program).run(); }
+void choose_layouts(Program& program) {
+  LayoutChooser(program).run();
+}
 
 }  // namespace dynrun::lowering

@@ -154,7 +154,7 @@ inline Checked check(const GraphBuilder& builder, double slack = 1) {
   // A dump makes every pass verify what it gives; a few are enough.
   if (builder.graph()->nodes.size() % 4 == 0) {
     options.dump = [&](const std::string& stage, const std::string& text) {
-      if (stage == "lowering failed") failure = text;
+      if (stage == "graph lowering failed") failure = text;
     };
   }
   std::vector<at::Tensor> examples = copies();
