@@ -107,14 +107,23 @@ double Bounds::argument_bound(const Node& node, std::size_t index) {
   return kUnknown;
 }
 
+void Bounds::remember_weight(ValueId weight) {
+  if (row_bounds_.count(weight) != 0) return;
+  auto tensor = program_.known(weight);
+  if (!tensor) return;
+  program_.mark_folded(weight);
+  row_bounds_.emplace(weight, largest_row(*tensor));
+}
+
 double Bounds::convolution(const Node& node) {
-  auto call = match_convolution(program_, node);
+  auto call = read_convolution(program_, node);
   if (!call) return kUnknown;
   const double input = of(call->input);
   if (input == kUnknown) return kUnknown;
   const double bias = call->bias == graph::kNoValue ? 0 : of(call->bias);
-  program_.mark_folded(call->weight);
-  return input * largest_row(*program_.known(call->weight)) + bias;
+  remember_weight(call->weight);
+  auto row = row_bounds_.find(call->weight);
+  return row == row_bounds_.end() ? kUnknown : input * row->second + bias;
 }
 
 double Bounds::linear(const Node& node) {

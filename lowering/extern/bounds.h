@@ -3,6 +3,7 @@
 
 #include "lowering/extern/arguments.h"
 
+#include <unordered_map>
 #include <vector>
 
 namespace dynrun::lowering {
@@ -18,6 +19,8 @@ class Bounds {
   explicit Bounds(Program& program);
   double of(ValueId id);
   void set(ValueId id, double bound);
+  /// Notes what `convolution` needs of a known weight, which may be given up after that.
+  void remember_weight(ValueId weight);
   /// Computes the bounds of a node's outputs from those of its inputs.
   void visit(const Node& node);
 
@@ -32,6 +35,7 @@ class Bounds {
 
   Program& program_;
   std::vector<double> bounds_;  // -1: not computed
+  std::unordered_map<ValueId, double> row_bounds_;
 };
 
 }  // namespace dynrun::lowering

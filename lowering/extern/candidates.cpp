@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -143,6 +144,12 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
   }
   std::lock_guard lock(mutex());
   return memory().emplace(full_key, measured).first->second.best;
+}
+
+void return_free_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }
 
 PreferLibrary::PreferLibrary(std::string name) {

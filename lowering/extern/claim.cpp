@@ -1,5 +1,7 @@
 #include "lowering/extern/claim.h"
 
+#include "lowering/extern/candidates.h"
+
 #include <algorithm>
 
 namespace dynrun::lowering {
@@ -19,7 +21,8 @@ bool same_type_but_strides(const TensorType& a, const TensorType& b) {
 
 }  // namespace
 
-ClaimContext::ClaimContext(Program& claimed) : program(claimed), uses(claimed), taken_(claimed.graph.nodes.size(), false) {}
+ClaimContext::ClaimContext(Program& claimed)
+    : program(claimed), uses(claimed), bounds(claimed), taken_(claimed.graph.nodes.size(), false) {}
 
 bool ClaimContext::is_free(std::int32_t index) const {
   return !taken_[static_cast<std::size_t>(index)] && !program.has_effect(index) && !node(index).mode.autocast;
@@ -43,6 +46,12 @@ void ClaimContext::take(const std::vector<std::int32_t>& nodes) {
 at::Tensor ClaimContext::read_known(ValueId id) {
   program.mark_folded(id);
   return *program.known(id);
+}
+
+void ClaimContext::give_up_constant(ValueId id) {
+  if (program.constants.count(id) == 0 || uses.readers(id).size() != 1 || uses.is_output(id) || uses.has_views(id)) return;
+  bounds.remember_weight(id);
+  program.constants.erase(id);
 }
 
 Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
@@ -100,7 +109,8 @@ std::vector<LibraryKernel> claim_library_kernels(Program& program) {
   }
   std::sort(claims.begin(), claims.end(),
             [](const Claim& a, const Claim& b) { return a.kernel.nodes.back() < b.kernel.nodes.back(); });
-  settle_guards(program, claims);
+  settle_guards(context, claims);
+  return_free_memory();
   std::vector<LibraryKernel> kernels;
   for (Claim& claim : claims) kernels.push_back(std::move(claim.kernel));
   return kernels;

@@ -2,6 +2,7 @@
 // How the matchers of library kernels work together: which nodes are taken, and where oneDNN's relu is safe.
 
 #include "lowering/extern/arguments.h"
+#include "lowering/extern/bounds.h"
 #include "lowering/extern/epilogue.h"
 #include "lowering/extern/library_kernel.h"
 
@@ -43,6 +44,7 @@ class ClaimContext {
 
   Program& program;
   Uses uses;
+  Bounds bounds;
 
   const Node& node(std::int32_t index) const { return program.graph.nodes[static_cast<std::size_t>(index)]; }
   const TensorType& type(ValueId id) const { return program.graph.type_of(id); }
@@ -55,6 +57,8 @@ class ClaimContext {
   void take(const std::vector<std::int32_t>& nodes);
   /// The tensor of `id`, noted as read at compile time.
   at::Tensor read_known(ValueId id);
+  /// Drops a constant that was packed for the one node that reads it: a folded weight need not be kept twice.
+  void give_up_constant(ValueId id);
 
  private:
   std::vector<bool> taken_;
@@ -80,6 +84,6 @@ std::optional<Claim> claim_matmul(ClaimContext& context, std::int32_t index);
 std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index);
 
 /// Settles the guards: bounds are followed through the program, and an input is checked at run time where they end.
-void settle_guards(Program& program, std::vector<Claim>& claims);
+void settle_guards(ClaimContext& context, std::vector<Claim>& claims);
 
 }  // namespace dynrun::lowering

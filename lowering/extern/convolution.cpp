@@ -73,6 +73,7 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   plan.packed =
       onednn::pack_convolution_weight(context.read_known(call->weight), call->geometry, context.type(call->input).sizes);
   if (call->bias != graph::kNoValue) plan.bias = context.read_known(call->bias).clone();
+  context.give_up_constant(call->weight);
   plan.epilogue = tail.epilogue;
   plan.accumulate = tail.addend != graph::kNoValue;
   plan.output_type = context.type(tail.result);

@@ -47,16 +47,22 @@ bool read_arguments(const Program& program, const Node& node, ConvolutionCall& c
 
 }  // namespace
 
-std::optional<ConvolutionCall> match_convolution(const Program& program, const Node& node) {
+std::optional<ConvolutionCall> read_convolution(const Program& program, const Node& node) {
   ConvolutionCall call;
   if (!read_arguments(program, node, call)) return std::nullopt;
   const TensorType& input = program.graph.type_of(call.input);
-  if (input.sizes.size() != 4 || input.element_count() == 0 || program.graph.type_of(call.output).element_count() == 0)
-    return std::nullopt;
-  if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output))
-    return std::nullopt;
-  if (!program.known(call.weight)) return std::nullopt;
-  if (call.bias != graph::kNoValue && (!is_plain_float(program, call.bias) || !program.known(call.bias))) return std::nullopt;
+  const TensorType& output = program.graph.type_of(call.output);
+  if (input.sizes.size() != 4 || input.element_count() == 0 || output.element_count() == 0) return std::nullopt;
+  for (ValueId id : {call.input, call.weight, call.output, call.bias}) {
+    if (id != graph::kNoValue && !is_plain_float(program, id)) return std::nullopt;
+  }
+  return call;
+}
+
+std::optional<ConvolutionCall> match_convolution(const Program& program, const Node& node) {
+  auto call = read_convolution(program, node);
+  if (!call || !program.known(call->weight)) return std::nullopt;
+  if (call->bias != graph::kNoValue && !program.known(call->bias)) return std::nullopt;
   return call;
 }
 
@@ -81,7 +87,7 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
     if (x.defined()) return;
     own_x = at::empty_strided(input.sizes, own_input).fill_(1);
     x = at::empty_strided(input.sizes, input.strides).fill_(1);
-    weight = at::ones(weight_type.sizes);
+    weight = *program.known(call.weight);
     if (call.bias != graph::kNoValue) bias = at::ones({weight_type.sizes[0]});
   };
   auto own = [&] {

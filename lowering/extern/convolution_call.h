@@ -15,6 +15,8 @@ struct ConvolutionCall {
 
 /// A float32 two-dimensional batched convolution (not transposed) whose weight and bias are known at compile time.
 std::optional<ConvolutionCall> match_convolution(const Program& program, const Node& node);
+/// The same without asking for known weights: reads arguments and types only.
+std::optional<ConvolutionCall> read_convolution(const Program& program, const Node& node);
 
 /// True when oneDNN, with a packed weight and channels-last activations, is at least as fast as libtorch's own operator on
 /// contiguous ones; measured once a process.

@@ -136,15 +136,16 @@ const char* FiniteGuard::describe() const {
   return check.empty() ? "" : " (checks its input)";
 }
 
-void settle_guards(Program& program, std::vector<Claim>& claims) {
+void settle_guards(ClaimContext& context, std::vector<Claim>& claims) {
+  Program& program = context.program;
+  Bounds& bounds = context.bounds;
+  const Uses& uses = context.uses;
   const bool any =
       std::any_of(claims.begin(), claims.end(), [](const Claim& claim) { return claim.guarded_input != graph::kNoValue; });
   if (!any) {
     for (Claim& claim : claims) bind_guard(claim, {});
     return;
   }
-  Bounds bounds(program);
-  const Uses uses(program);
   ValueId flag = graph::kNoValue;
   std::size_t flags = 0, next = 0;
   const auto node_count = static_cast<std::int32_t>(program.graph.nodes.size());

@@ -1,7 +1,7 @@
 // fold_batch_norm: convolution, then batch norm on running statistics -> one convolution.
 //
 // With scale = gamma / sqrt(variance + epsilon): weight' = weight * scale (per output channel),
-// bias' = (bias - mean) * scale + beta. Computed in double, rounded once.
+// bias' = (bias - mean) * scale + beta. The channel's numbers are computed in double.
 
 #include "lowering/extern/arguments.h"
 #include "lowering/extern/convolution_call.h"
@@ -54,9 +54,10 @@ void fold(Program& program, std::int32_t convolution_index, const ConvolutionCal
   const at::Tensor scale = read(program, norm.parameters[0], channels, 1) / at::sqrt(variance + norm.epsilon);
   const at::Tensor bias =
       (read(program, call.bias, channels, 0) - mean) * scale + read(program, norm.parameters[1], channels, 0);
-  const at::Tensor weight = read(program, call.weight, channels, 1) * scale.view({-1, 1, 1, 1});
+  program.mark_folded(call.weight);
+  const at::Tensor weight = program.known(call.weight)->contiguous() * scale.to(at::kFloat).view({-1, 1, 1, 1});
   const std::string name = program.graph.values[static_cast<std::size_t>(result)].name;
-  const ValueId new_weight = program.add_constant(weight.to(at::kFloat).contiguous(), name + "_folded_weight");
+  const ValueId new_weight = program.add_constant(weight, name + "_folded_weight");
   const ValueId new_bias = program.add_constant(bias.to(at::kFloat), name + "_folded_bias");
   Node& node = program.graph.nodes[static_cast<std::size_t>(convolution_index)];
   node.arguments[1] = Argument::reference(new_weight);

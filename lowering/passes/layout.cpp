@@ -5,6 +5,7 @@
 // eager's strides, and whoever makes or reads those converts in its own pass over the data.
 
 #include "lowering/extern/arguments.h"
+#include "lowering/extern/candidates.h"
 #include "lowering/extern/convolution_call.h"
 #include "lowering/extern/epilogue.h"
 #include "lowering/extern/library_kernel.h"

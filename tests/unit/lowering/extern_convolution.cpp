@@ -3,9 +3,9 @@
 #include "lowering/extern/candidates.h"
 
 #include <ATen/ATen.h>
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <catch2/catch.hpp>
 
 namespace {
 
@@ -18,36 +18,49 @@ struct Shape {
   std::string output() const { return fmt::format("float32[{}, {}, {}, {}]", batch, filters, out(height), out(width)); }
   std::string weight() const { return fmt::format("float32[{}, {}, {}, {}]", filters, channels / groups, kernel, kernel); }
   std::string call(const std::string& input, const std::string& bias) const {
-    return fmt::format("aten::conv2d({}, %weight, {}, int[{}, {}], int[{}, {}], int[{}, {}], {})", input, bias, stride, stride, padding, padding,
-                       dilation, dilation, groups);
+    return fmt::format("aten::conv2d({}, %weight, {}, int[{}, {}], int[{}, {}], int[{}, {}], {})", input, bias, stride, stride,
+                       padding, padding, dilation, dilation, groups);
   }
 };
 
 const Shape kShapes[] = {
-    {1, 3, 32, 32, 16, 3, 2, 1, 1, 1},  {1, 16, 15, 17, 24, 1, 1, 0, 1, 1},  {2, 32, 14, 14, 32, 3, 1, 1, 1, 32}, {1, 32, 9, 9, 64, 3, 1, 2, 2, 4},
-    {1, 7, 11, 5, 13, 3, 2, 0, 1, 1},   {1, 8, 1, 1, 12, 1, 1, 0, 1, 1},     {1, 1, 28, 28, 6, 5, 1, 2, 1, 1},     {3, 12, 8, 8, 12, 5, 3, 2, 1, 12},
-    {1, 64, 7, 7, 64, 7, 1, 3, 1, 64},  {1, 5, 6, 6, 1, 3, 1, 1, 1, 1},
+    {1, 3, 32, 32, 16, 3, 2, 1, 1, 1}, {1, 16, 15, 17, 24, 1, 1, 0, 1, 1}, {2, 32, 14, 14, 32, 3, 1, 1, 1, 32},
+    {1, 32, 9, 9, 64, 3, 1, 2, 2, 4},  {1, 7, 11, 5, 13, 3, 2, 0, 1, 1},   {1, 8, 1, 1, 12, 1, 1, 0, 1, 1},
+    {1, 1, 28, 28, 6, 5, 1, 2, 1, 1},  {3, 12, 8, 8, 12, 5, 3, 2, 1, 12},  {1, 64, 7, 7, 64, 7, 1, 3, 1, 64},
+    {1, 5, 6, 6, 1, 3, 1, 1, 1, 1},
 };
 
 std::string two_convolutions(const Shape& s, const std::string& middle) {
   // The second convolution makes the first one's output an inner value, which may change its layout.
   return fmt::format(
       "graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\nparameter %last: float32[4, {}, 1, 1]\n"
-      "%y: {} = {}\n{}%w: float32[{}, 4, {}, {}] = aten::conv2d(%z, %last, None, int[1, 1], int[0, 0], int[1, 1], 1)\nreturn %w\n",
-      s.input(), s.weight(), s.filters, s.filters, s.output(), s.call("%x", "%bias"), middle, s.batch, s.out(s.height), s.out(s.width));
+      "%y: {} = {}\n{}%w: float32[{}, 4, {}, {}] = aten::conv2d(%z, %last, None, int[1, 1], int[0, 0], int[1, 1], 1)\nreturn "
+      "%w\n",
+      s.input(), s.weight(), s.filters, s.filters, s.output(), s.call("%x", "%bias"), middle, s.batch, s.out(s.height),
+      s.out(s.width));
 }
 
 const char* const kEpilogues[] = {
-    "aten::relu(%y)", "aten::hardtanh(%y, 0, 6)", "aten::relu6(%y)", "aten::sigmoid(%y)", "aten::tanh(%y)", "aten::silu(%y)", "aten::hardswish(%y)",
-    "aten::hardsigmoid(%y)", "aten::gelu(%y, \"none\")", "aten::leaky_relu(%y, 0.1)", "aten::clamp(%y, -0.5, 0.5)",
+    "aten::relu(%y)",
+    "aten::hardtanh(%y, 0, 6)",
+    "aten::relu6(%y)",
+    "aten::sigmoid(%y)",
+    "aten::tanh(%y)",
+    "aten::silu(%y)",
+    "aten::hardswish(%y)",
+    "aten::hardsigmoid(%y)",
+    "aten::gelu(%y, \"none\")",
+    "aten::leaky_relu(%y, 0.1)",
+    "aten::clamp(%y, -0.5, 0.5)",
 };
 
 TEST_CASE("convolutions of many shapes equal the operator", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   for (const Shape& s : kShapes) {
     for (const char* bias : {"%bias", "None"}) {
-      const std::string text = fmt::format("graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\n%y: {} = {}\nreturn %y\n", s.input(),
-                                           s.weight(), s.filters, s.output(), s.call("%x", bias));
+      const std::string text =
+          fmt::format("graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\n%y: {} = {}\nreturn %y\n",
+                      s.input(), s.weight(), s.filters, s.output(), s.call("%x", bias));
       CAPTURE(text);
       CHECK(all_close(run_extern(text)));
     }
@@ -90,7 +103,8 @@ TEST_CASE("a residual sum is accumulated by the convolution", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   for (const char* last : {"", "%z: float32[1, 16, 8, 8] = aten::relu(%s)\n"}) {
     const std::string text = fmt::format(
-        "graph\ninput %x: float32[1, 16, 8, 8]\nparameter %a: float32[16, 16, 3, 3]\nparameter %b: float32[16, 16, 3, 3]\nparameter %c: float32[4, 16, 1, 1]\n"
+        "graph\ninput %x: float32[1, 16, 8, 8]\nparameter %a: float32[16, 16, 3, 3]\nparameter %b: float32[16, 16, 3, "
+        "3]\nparameter %c: float32[4, 16, 1, 1]\n"
         "%p: float32[1, 16, 8, 8] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
         "%q: float32[1, 16, 8, 8] = aten::relu(%p)\n"
         "%r: float32[1, 16, 8, 8] = aten::conv2d(%q, %b, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
@@ -111,7 +125,8 @@ TEST_CASE("a residual sum is accumulated by the convolution", "[extern]") {
 TEST_CASE("batch norm is folded into the convolution before it", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   const std::string text =
-      "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 3, 3]\nparameter %gamma: float32[8]\nparameter %beta: float32[8]\n"
+      "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 3, 3]\nparameter %gamma: float32[8]\nparameter "
+      "%beta: float32[8]\n"
       "parameter %mean: float32[8]\nparameter %variance: float32[8]\n"
       "%y: float32[1, 8, 9, 9] = aten::conv2d(%x, %weight, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
       "%z: float32[1, 8, 9, 9] = aten::batch_norm(%y, %gamma, %beta, %mean, %variance, false, 0.1, 1e-05, true)\n"
@@ -125,14 +140,22 @@ TEST_CASE("batch norm is folded into the convolution before it", "[extern]") {
 TEST_CASE("named padding is read; what is not understood is left to the dispatcher", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   const std::string head = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 3, 3]\n";
-  CHECK(all_close(run_extern(head + "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n")));
-  CHECK(all_close(run_extern(head + "%y: float32[1, 8, 7, 7] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"valid\", int[1, 1], 1)\nreturn %y\n")));
+  CHECK(all_close(run_extern(
+      head +
+      "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n")));
+  CHECK(all_close(run_extern(
+      head +
+      "%y: float32[1, 8, 7, 7] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"valid\", int[1, 1], 1)\nreturn %y\n")));
   const std::string even = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[8, 6, 2, 2]\n";
-  ExternRun run = run_extern(even + "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n");
+  ExternRun run = run_extern(
+      even +
+      "%y: float32[1, 8, 9, 9] = aten::conv2d.padding(%x, %weight, None, int[1, 1], \"same\", int[1, 1], 1)\nreturn %y\n");
   CHECK(all_close(run));
   CHECK(run.steps.empty());
   const std::string transposed = "graph\ninput %x: float32[1, 6, 9, 9]\nparameter %weight: float32[6, 8, 3, 3]\n";
-  run = run_extern(transposed + "%y: float32[1, 8, 11, 11] = aten::convolution(%x, %weight, None, int[1, 1], int[0, 0], int[1, 1], true, int[0, 0], 1)\nreturn %y\n");
+  run = run_extern(transposed +
+                   "%y: float32[1, 8, 11, 11] = aten::convolution(%x, %weight, None, int[1, 1], int[0, 0], int[1, 1], true, "
+                   "int[0, 0], 1)\nreturn %y\n");
   CHECK(all_close(run));
   CHECK(run.steps.empty());
 }
@@ -141,7 +164,8 @@ TEST_CASE("squeeze and excitation equals the operators", "[extern]") {
   for (const char* way : {"", "small"}) {
     const dynrun::lowering::PreferLibrary prefer(way);
     const std::string text =
-        "graph\ninput %x: float32[2, 6, 9, 9]\nparameter %a: float32[16, 6, 3, 3]\nparameter %b: float32[5, 16, 1, 1]\nparameter %c: float32[16, 5, 1, 1]\n"
+        "graph\ninput %x: float32[2, 6, 9, 9]\nparameter %a: float32[16, 6, 3, 3]\nparameter %b: float32[5, 16, 1, "
+        "1]\nparameter %c: float32[16, 5, 1, 1]\n"
         "parameter %d: float32[16]\n"
         "%p: float32[2, 16, 9, 9] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
         "%q: float32[2, 16, 1, 1] = aten::adaptive_avg_pool2d(%p, int[1, 1])\n"
@@ -157,7 +181,8 @@ TEST_CASE("squeeze and excitation equals the operators", "[extern]") {
 TEST_CASE("pooling and concatenation keep eager's values in any layout", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   const std::string text =
-      "graph\ninput %x: float32[1, 6, 16, 16]\nparameter %a: float32[8, 6, 3, 3]\nparameter %b: float32[8, 6, 1, 1]\nparameter %c: float32[4, 16, 1, 1]\n"
+      "graph\ninput %x: float32[1, 6, 16, 16]\nparameter %a: float32[8, 6, 3, 3]\nparameter %b: float32[8, 6, 1, 1]\nparameter "
+      "%c: float32[4, 16, 1, 1]\n"
       "%p: float32[1, 8, 16, 16] = aten::conv2d(%x, %a, None, int[1, 1], int[1, 1], int[1, 1], 1)\n"
       "%q: float32[1, 8, 16, 16] = aten::conv2d(%x, %b, None, int[1, 1], int[0, 0], int[1, 1], 1)\n"
       "%k: float32[1, 16, 16, 16] = aten::cat([%p, %q], 1)\n"

@@ -16,7 +16,8 @@ std::vector<at::Tensor> random_inputs(const graph::Graph& graph) {
     const graph::TensorType& type = graph.type_of(input.value);
     at::Tensor tensor = at::empty_strided(type.sizes, type.strides).normal_();
     // Variances are positive.
-    if (graph.values[static_cast<std::size_t>(input.value)].name.find("variance") != std::string::npos) tensor = tensor.abs_().add_(0.5);
+    if (graph.values[static_cast<std::size_t>(input.value)].name.find("variance") != std::string::npos)
+      tensor = tensor.abs_().add_(0.5);
     inputs.push_back(tensor);
   }
   return inputs;
@@ -35,12 +36,14 @@ ExternProgram::ExternProgram(std::shared_ptr<const graph::Graph> graph, const st
     auto found = kernel_of.find(index);
     if (found == kernel_of.end()) {
       const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
-      steps_.push_back({runtime::make_dispatch_step(program_.graph, node, [](graph::ValueId id) { return id; }), nullptr, node.outputs});
+      steps_.push_back(
+          {runtime::make_dispatch_step(program_.graph, node, [](graph::ValueId id) { return id; }), nullptr, node.outputs});
       continue;
     }
     const LibraryKernel& kernel = kernels_[found->second];
     if (kernel.nodes.back() != index) continue;
-    steps_.push_back({kernel.make({kernel.inputs.begin(), kernel.inputs.end()}, {kernel.outputs.begin(), kernel.outputs.end()}), &kernel, kernel.outputs});
+    steps_.push_back({kernel.make({kernel.inputs.begin(), kernel.inputs.end()}, {kernel.outputs.begin(), kernel.outputs.end()}),
+                      &kernel, kernel.outputs});
   }
   for (const auto& [id, view] : program_.views) views_[view.root].push_back(id);
 }
@@ -61,14 +64,15 @@ void ExternProgram::run_step(const PlannedStep& planned, runtime::Slots& slots) 
       const graph::TensorType& type = program_.graph.type_of(id);
       slots[id] = at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype));
     }
-    if (kernel.accumulate_into >= 0) slots[kernel.outputs[0]].copy_(slots[kernel.inputs[static_cast<std::size_t>(kernel.accumulate_into)]]);
+    if (kernel.accumulate_into >= 0)
+      slots[kernel.outputs[0]].copy_(slots[kernel.inputs[static_cast<std::size_t>(kernel.accumulate_into)]]);
   }
   planned.step->run(slots);
   for (graph::ValueId id : planned.outputs) {
     if (id == graph::kNoValue) continue;
     const graph::TensorType& type = program_.graph.type_of(id);
-    TORCH_CHECK(planned.kernel == nullptr || (slots[id].sizes() == type.sizes && slots[id].strides() == type.strides), planned.step->describe(),
-                ": layout is not the declared one");
+    TORCH_CHECK(planned.kernel == nullptr || (slots[id].sizes() == type.sizes && slots[id].strides() == type.strides),
+                planned.step->describe(), ": layout is not the declared one");
     refresh_views(slots, program_.root(id));
   }
 }
@@ -117,11 +121,13 @@ std::vector<std::string> ExternProgram::time_steps(const std::vector<at::Tensor>
     for (std::size_t index = 0; index < steps_.size(); ++index) {
       const auto start = std::chrono::steady_clock::now();
       run_step(steps_[index], slots);
-      best[index] = std::min(best[index], std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      best[index] =
+          std::min(best[index], std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
   }
   std::vector<std::string> lines;
-  for (std::size_t index = 0; index < steps_.size(); ++index) lines.push_back(fmt::format("{:8.3f} ms  {}", best[index], steps_[index].step->describe()));
+  for (std::size_t index = 0; index < steps_.size(); ++index)
+    lines.push_back(fmt::format("{:8.3f} ms  {}", best[index], steps_[index].step->describe()));
   return lines;
 }
 
@@ -132,7 +138,8 @@ ExternRun run_extern(const std::string& text) {
 
 bool close(const at::Tensor& actual, const at::Tensor& expected) {
   constexpr double kRelative = 1.3e-6, kAbsolute = 1e-5;
-  if (actual.sizes() != expected.sizes() || actual.strides() != expected.strides() || actual.dtype() != expected.dtype()) return false;
+  if (actual.sizes() != expected.sizes() || actual.strides() != expected.strides() || actual.dtype() != expected.dtype())
+    return false;
   // Sums of a thousand products of size one differ by more than one product does: the tolerance grows with the result's scale.
   const at::Tensor finite = at::where(at::isfinite(expected), expected, at::zeros_like(expected));
   const double scale = std::max(1.0, finite.abs().max().item<double>());

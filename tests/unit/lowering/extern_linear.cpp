@@ -3,8 +3,8 @@
 #include "lowering/extern/candidates.h"
 
 #include <ATen/ATen.h>
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 namespace {
 
@@ -15,12 +15,14 @@ TEST_CASE("linear with a known weight equals the operator", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer(way);
   for (auto [rows, in, out] : {std::tuple{1, 8, 4}, {128, 64, 96}, {7, 33, 5}, {197, 384, 64}, {1, 1, 1}, {64, 768, 32}}) {
     for (const char* bias : {"%bias", "None"}) {
-      for (const char* tail : {"", "aten::relu(%y)", "aten::gelu(%y, \"none\")", "aten::gelu(%y, \"tanh\")", "aten::add.Tensor(%y, %other, 1)",
-                               "aten::add.Tensor(%other, %y, 1)", "aten::add.Tensor(%y, %other, 2)", "aten::silu(%y)"}) {
+      for (const char* tail :
+           {"", "aten::relu(%y)", "aten::gelu(%y, \"none\")", "aten::gelu(%y, \"tanh\")", "aten::add.Tensor(%y, %other, 1)",
+            "aten::add.Tensor(%other, %y, 1)", "aten::add.Tensor(%y, %other, 2)", "aten::silu(%y)"}) {
         const std::string shape = fmt::format("float32[2, {}, {}]", rows, out);
         const std::string last = *tail ? fmt::format("%z: {} = {}\nreturn %z\n", shape, tail) : "return %y\n";
         const std::string text = fmt::format(
-            "graph\ninput %x: float32[2, {}, {}]\ninput %other: {}\nparameter %weight: float32[{}, {}]\nparameter %bias: float32[{}]\n"
+            "graph\ninput %x: float32[2, {}, {}]\ninput %other: {}\nparameter %weight: float32[{}, {}]\nparameter %bias: "
+            "float32[{}]\n"
             "%y: {} = aten::linear(%x, %weight, {})\n{}",
             rows, in, shape, out, in, out, shape, bias, last);
         CAPTURE(text);
@@ -34,12 +36,15 @@ TEST_CASE("addmm, mm and matmul with a known right side equal the operators", "[
   const std::string way = GENERATE("matmul", "packed", "small");
   const dynrun::lowering::PreferLibrary prefer(way);
   const std::string head = "graph\ninput %x: float32[40, 24]\nparameter %w: float32[24, 56]\nparameter %b: float32[56]\n";
-  for (const char* call : {"aten::addmm(%b, %x, %w, 1, 1)", "aten::addmm(%b, %x, %w, 0.5, 2)", "aten::mm(%x, %w)", "aten::matmul(%x, %w)"}) {
+  for (const char* call :
+       {"aten::addmm(%b, %x, %w, 1, 1)", "aten::addmm(%b, %x, %w, 0.5, 2)", "aten::mm(%x, %w)", "aten::matmul(%x, %w)"}) {
     const std::string text = head + fmt::format("%y: float32[40, 56] = {}\nreturn %y\n", call);
     CAPTURE(text);
     CHECK(all_close(run_extern(text)));
   }
-  const std::string strided = "graph\ninput %x: float32[40, 24]{1, 40}\nparameter %w: float32[24, 56]{1, 24}\n%y: float32[40, 56] = aten::mm(%x, %w)\nreturn %y\n";
+  const std::string strided =
+      "graph\ninput %x: float32[40, 24]{1, 40}\nparameter %w: float32[24, 56]{1, 24}\n%y: float32[40, 56] = aten::mm(%x, "
+      "%w)\nreturn %y\n";
   CHECK(all_close(run_extern(strided)));
 }
 
@@ -47,7 +52,8 @@ TEST_CASE("linear layers whose weight is not known equal the operator", "[extern
   const dynrun::lowering::PreferLibrary prefer;
   const std::string head = "graph\ninput %x: float32[2, 20, 24]\ninput %w: float32[56, 24]\ninput %b: float32[56]\n";
   for (const char* call : {"aten::linear(%x, %w, %b)", "aten::linear(%x, %w, None)"}) {
-    ExternRun run = run_extern(head + fmt::format("%y: float32[2, 20, 56] = {}\n%z: float32[2, 20, 56] = aten::relu(%y)\nreturn %z\n", call));
+    ExternRun run = run_extern(
+        head + fmt::format("%y: float32[2, 20, 56] = {}\n%z: float32[2, 20, 56] = aten::relu(%y)\nreturn %z\n", call));
     CHECK(all_close(run));
     CHECK(run.folded == std::vector<bool>{false, false, false});
   }
@@ -69,13 +75,20 @@ TEST_CASE("small linear layers keep NaN under relu", "[extern]") {
 
 TEST_CASE("products of activations equal the operators", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
-  CHECK(all_close(run_extern("graph\ninput %a: float32[6, 33, 16]\ninput %b: float32[6, 16, 40]\n%y: float32[6, 33, 40] = aten::bmm(%a, %b)\nreturn %y\n")));
+  CHECK(
+      all_close(run_extern("graph\ninput %a: float32[6, 33, 16]\ninput %b: float32[6, 16, 40]\n%y: float32[6, 33, 40] = "
+                           "aten::bmm(%a, %b)\nreturn %y\n")));
+  CHECK(
+      all_close(run_extern("graph\ninput %a: float32[2, 3, 65, 32]\ninput %b: float32[2, 3, 32, 48]{4608, 1536, 1, 32}\n%y: "
+                           "float32[2, 3, 65, 48] = aten::matmul(%a, %b)\nreturn %y\n")));
+  CHECK(
+      all_close(run_extern("graph\ninput %a: float32[2, 3, 65, 32]{6240, 32, 96, 1}\ninput %b: float32[2, 3, 32, 48]\n%y: "
+                           "float32[2, 3, 65, 48] = aten::matmul(%a, %b)\nreturn %y\n")));
+  CHECK(
+      all_close(run_extern("graph\ninput %a: float32[2, 3, 65, 32]\ninput %b: float32[3, 32, 48]\n%y: float32[2, 3, 65, 48] = "
+                           "aten::matmul(%a, %b)\nreturn %y\n")));
   CHECK(all_close(run_extern(
-      "graph\ninput %a: float32[2, 3, 65, 32]\ninput %b: float32[2, 3, 32, 48]{4608, 1536, 1, 32}\n%y: float32[2, 3, 65, 48] = aten::matmul(%a, %b)\nreturn %y\n")));
-  CHECK(all_close(run_extern(
-      "graph\ninput %a: float32[2, 3, 65, 32]{6240, 32, 96, 1}\ninput %b: float32[2, 3, 32, 48]\n%y: float32[2, 3, 65, 48] = aten::matmul(%a, %b)\nreturn %y\n")));
-  CHECK(all_close(run_extern("graph\ninput %a: float32[2, 3, 65, 32]\ninput %b: float32[3, 32, 48]\n%y: float32[2, 3, 65, 48] = aten::matmul(%a, %b)\nreturn %y\n")));
-  CHECK(all_close(run_extern("graph\ninput %a: float32[65, 32]\ninput %b: float32[32]\n%y: float32[65] = aten::matmul(%a, %b)\nreturn %y\n")));
+      "graph\ninput %a: float32[65, 32]\ninput %b: float32[32]\n%y: float32[65] = aten::matmul(%a, %b)\nreturn %y\n")));
 }
 
 TEST_CASE("attention equals the operator", "[extern]") {
@@ -84,8 +97,10 @@ TEST_CASE("attention equals the operator", "[extern]") {
     for (const char* causal : {"false", "true"}) {
       for (const char* scale : {"None", "0.3"}) {
         const std::string text = fmt::format(
-            "graph\ninput %q: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}}\ninput %k: float32[1, {0}, {2}, {3}]\ninput %v: float32[1, {0}, {2}, {3}]\n"
-            "%y: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}} = aten::scaled_dot_product_attention(%q, %k, %v, None, 0.0, {6}, scale={7}, enable_gqa=false)\nreturn %y\n",
+            "graph\ninput %q: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}}\ninput %k: float32[1, {0}, {2}, {3}]\ninput %v: "
+            "float32[1, {0}, {2}, {3}]\n"
+            "%y: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}} = aten::scaled_dot_product_attention(%q, %k, %v, None, 0.0, "
+            "{6}, scale={7}, enable_gqa=false)\nreturn %y\n",
             heads, queries, keys, width, heads * queries * width, heads * width, causal, scale);
         std::string plain = text;
         for (const char* name : {"scale=", "enable_gqa="}) plain.erase(plain.find(name), std::string(name).size());
@@ -99,7 +114,8 @@ TEST_CASE("attention equals the operator", "[extern]") {
 TEST_CASE("attention with a mask that is known equals the operator", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   const std::string text =
-      "graph\ninput %q: float32[2, 3, 9, 8]\ninput %k: float32[2, 3, 9, 8]\ninput %v: float32[2, 3, 9, 8]\nparameter %mask: bool[2, 1, 9, 9]\n"
+      "graph\ninput %q: float32[2, 3, 9, 8]\ninput %k: float32[2, 3, 9, 8]\ninput %v: float32[2, 3, 9, 8]\nparameter %mask: "
+      "bool[2, 1, 9, 9]\n"
       "%y: float32[2, 3, 9, 8] = aten::scaled_dot_product_attention(%q, %k, %v, %mask, 0.0, false, None, false)\nreturn %y\n";
   std::vector<at::Tensor> inputs;
   for (int index = 0; index < 3; ++index) inputs.push_back(at::empty({2, 3, 9, 8}).normal_());
@@ -116,9 +132,20 @@ TEST_CASE("attention with a mask that is known equals the operator", "[extern]")
 }
 
 TEST_CASE("times of the candidates at the sizes of real models", "[.benchmark]") {
-  for (auto [rows, in, out] : {std::tuple{128, 768, 768}, {128, 768, 3072}, {197, 384, 1536}, {1, 4096, 1000}, {1, 8, 8}, {8, 8, 8}, {32, 32, 32}, {128, 32, 32}, {16, 32, 128}, {1, 256, 256}}) {
-    run_extern(fmt::format("graph\ninput %x: float32[{0}, {1}]\nparameter %w: float32[{2}, {1}]\nparameter %b: float32[{2}]\n"
-                           "%y: float32[{0}, {2}] = aten::linear(%x, %w, %b)\nreturn %y\n", rows, in, out));
+  for (auto [rows, in, out] : {std::tuple{128, 768, 768},
+                               {128, 768, 3072},
+                               {197, 384, 1536},
+                               {1, 4096, 1000},
+                               {1, 8, 8},
+                               {8, 8, 8},
+                               {32, 32, 32},
+                               {128, 32, 32},
+                               {16, 32, 128},
+                               {1, 256, 256}}) {
+    run_extern(
+        fmt::format("graph\ninput %x: float32[{0}, {1}]\nparameter %w: float32[{2}, {1}]\nparameter %b: float32[{2}]\n"
+                    "%y: float32[{0}, {2}] = aten::linear(%x, %w, %b)\nreturn %y\n",
+                    rows, in, out));
   }
   for (const std::string& line : dynrun::lowering::measurements()) WARN(line);
 }

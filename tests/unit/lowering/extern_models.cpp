@@ -7,8 +7,8 @@
 #include "runtime/executable.h"
 
 #include <ATen/ATen.h>
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <sys/resource.h>
 
@@ -29,7 +29,9 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+double milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
 
 template <typename First, typename Second>
 std::pair<double, double> best_times(const First& first, const Second& second) {
@@ -83,7 +85,8 @@ TEST_CASE("real models with library kernels", "[.extern-models]") {
     const std::vector<at::Tensor> outputs = program.run(inputs);
     double difference = 0;
     for (std::size_t index = 0; index < outputs.size(); ++index) {
-      difference = std::max(difference, ((outputs[index] - expected[index]).abs().max() / expected[index].abs().max()).item<double>());
+      difference =
+          std::max(difference, ((outputs[index] - expected[index]).abs().max() / expected[index].abs().max()).item<double>());
       CHECK(outputs[index].strides() == expected[index].strides());
     }
     CHECK(difference < 1e-4);
@@ -91,8 +94,11 @@ TEST_CASE("real models with library kernels", "[.extern-models]") {
     const long before = page_faults();
     program.run(inputs);
     const long faults = page_faults() - before;
-    std::printf("%-24s eager %8.2f ms  library kernels %8.2f ms  %.2fx  claimed %zu of %d  lowering %.0f ms  difference %.1e  page faults %ld\n", entry.path().stem().c_str(),
-                eager_time, own_time, eager_time / own_time, program.claimed_steps().size(), program.step_count(), lowering_time, difference, faults);
+    std::printf(
+        "%-24s eager %8.2f ms  library kernels %8.2f ms  %.2fx  claimed %zu of %d  lowering %.0f ms  difference %.1e  page "
+        "faults %ld\n",
+        entry.path().stem().c_str(), eager_time, own_time, eager_time / own_time, program.claimed_steps().size(),
+        program.step_count(), lowering_time, difference, faults);
     std::fflush(stdout);
     if (std::getenv("DYNRUN_STEPS") != nullptr) {
       for (const std::string& line : program.time_steps(inputs)) std::printf("%s\n", line.c_str());
