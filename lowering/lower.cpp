@@ -24,8 +24,11 @@ bool is_plain(const graph::Value& value) {
 }
 
 /// Gradients, autocast, host values, other devices and layouts, changes of mode: libtorch's own operators, one by one.
-bool must_replay(const graph::Graph& graph) {
+bool must_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   bool needs_grad = false;
+  for (const at::Tensor& example : examples) {
+    if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return true;
+  }
   for (const graph::Value& value : graph.values) {
     if (!is_plain(value)) return true;
     needs_grad = needs_grad || value.tensor().requires_grad;
@@ -86,7 +89,7 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  if (must_replay(*graph)) return {runtime::make_replayer(graph), {}};
+  if (must_replay(*graph, examples)) return {runtime::make_replayer(graph), {}};
 #ifdef NDEBUG
   try {
     return compile(graph, examples, options);

@@ -68,6 +68,10 @@ class DispatchStep final : public Step {
     at::Tensor tensor = std::move(result).toTensor();
     if (target.defined() && target.is_same(tensor)) return;  // written in place
     const graph::TensorType& type = types_.at(id);
+    // An operator whose schema hides that it may return its argument, or a tensor that only looks conjugated or negated:
+    // kernels read plain memory, and the arena's memory is soon another value's.
+    bool unsafe = tensor.defined() && (tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() || tensor.storage().unsafeGetStorageImpl() == slots.arena());
+    if (unsafe) tensor = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype)).copy_(tensor);
     if (tensor.defined() && !same_layout(tensor, type)) {
       TORCH_CHECK(tensor.sizes() == type.sizes, node_.op_name(), " gave ", tensor.sizes(), ", recorded ", c10::IntArrayRef(type.sizes));
       at::Tensor copy = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype));

@@ -77,6 +77,7 @@ class Executor final : public Executable {
   /// The tensors that stay in a frame from run to run.
   void build(Frame& frame) const {
     frame.arena = at::detail::empty_cpu({plan_.arena_bytes}, c10::TensorOptions().dtype(at::kByte));
+    frame.slots.set_arena(frame.arena.storage().unsafeGetStorageImpl());
     for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
       const SlotPlan& plan = plan_.slots[i];
       auto id = static_cast<SlotId>(i);

@@ -21,8 +21,13 @@ class Slots {
   const at::Tensor& operator[](SlotId id) const { return tensors_[static_cast<std::size_t>(id)]; }
   std::size_t size() const { return tensors_.size(); }
 
+  /// The storage that the memory plan reuses during a run: no step may keep a tensor on it beyond the plan's lifetimes.
+  const c10::StorageImpl* arena() const { return arena_; }
+  void set_arena(const c10::StorageImpl* arena) { arena_ = arena; }
+
  private:
   std::vector<at::Tensor> tensors_;
+  const c10::StorageImpl* arena_ = nullptr;
 };
 
 enum class StepKind : std::uint8_t {

@@ -124,6 +124,16 @@ TEST_CASE("an error of an operator reaches the caller and the executable stays u
   CHECK(at::equal(lowered.executable->run(b.inputs())[0], at::embedding(b.inputs()[0], b.inputs()[1]).relu()));
 }
 
+TEST_CASE("a negated input is replayed, not read as plain memory", "[functionalise]") {
+  GraphBuilder b;
+  at::Tensor negated = at::_neg_view(at::ones({8}));
+  ValueId x = b.input(at::ones({8}));
+  b.output(b.one("aten::exp", {ref(x)}));
+  lowering::Options options;
+  auto lowered = lowering::lower(b.graph(), {negated}, options);
+  CHECK(at::allclose(lowered.executable->run({negated})[0], at::exp(at::full({8}, -1.0))));
+}
+
 TEST_CASE("inference mode gives inference tensors", "[functionalise]") {
   GraphBuilder b;
   ValueId x = b.input(at::randn({4}));
