@@ -87,7 +87,13 @@ class Functionaliser {
     return out;
   }
 
-  void append(Node node) { program_.graph.nodes.push_back(std::move(node)); }
+  /// A result that is an earlier value is what that value is by now.
+  void append(Node node) {
+    for (ValueId& id : node.outputs) {
+      if (id != kNoValue && index(id) < defined_.size() && defined_[index(id)]) id = current(id);
+    }
+    program_.graph.nodes.push_back(std::move(node));
+  }
 
   static bool writes_argument(const Node& node) {
     for (const c10::Argument& formal : node.op.schema().arguments()) {

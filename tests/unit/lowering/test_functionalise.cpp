@@ -45,6 +45,17 @@ TEST_CASE("writes through part of a tensor and to inputs stay in order", "[funct
   CHECK(check(b).problem == "");
 }
 
+TEST_CASE("an operator with an out argument writes what the tensor is by then", "[functionalise]") {
+  GraphBuilder b;
+  ValueId x = b.input(at::randn({4, 6}));
+  ValueId y = b.one("aten::mul.Scalar", {ref(x), val(3)});
+  b.one("aten::relu_", {ref(y)});
+  b.call("aten::add.out", {ref(x), ref(x), val(1), ref(y)});
+  b.output(b.one("aten::exp", {ref(y)}));
+  b.output(y);
+  CHECK(check(b).problem == "");
+}
+
 TEST_CASE("outputs that are views keep their storage", "[functionalise]") {
   GraphBuilder b;
   ValueId x = b.input(at::randn({4, 6}));
