@@ -147,7 +147,8 @@ bool Engine::is_hot(python::Frame* frame, bool count) {
 }
 
 bool Engine::wants(python::Frame* frame) {
-  if (trace::inside_operator()) return false;
+  // Inside an operator, or an audit or trace hook: not the program's own code.
+  if (trace::inside_operator() || PyThreadState_Get()->tracing) return false;
   if (Session::recording_here()) return true;
   if (disabled_depth() > 0 || frame->owner == python::kOwnedByGenerator) return false;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
@@ -157,7 +158,7 @@ bool Engine::wants(python::Frame* frame) {
 }
 
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
-  if (trace::inside_operator()) return nullptr;
+  if (trace::inside_operator() || PyThreadState_Get()->tracing) return nullptr;
   if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;

@@ -67,6 +67,8 @@ class Engine final : public vm::Engine {
   void reset_report();
 
   const DynrunOptions& options() const { return options_; }
+  /// One time in `n`, by a generator of the engine's own.
+  bool chance(std::uint32_t n) { return (random_ = random_ * 1664525u + 1013904223u) / (1u << 24) % n == 0; }
   bool stress(DynrunStress mode) const { return options_.stress & mode; }
   static int& disabled_depth();  // of this thread
 
@@ -80,6 +82,7 @@ class Engine final : public vm::Engine {
   std::unordered_map<PyObject*, python::Ref> marked_;  // object -> weak reference
   std::vector<std::unique_ptr<Session>> sessions_;
   report::Report report_;
+  std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
   std::uint64_t replayed_operators_ = 0;
 };

@@ -1,6 +1,6 @@
 #include "engine/session.h"
 
-#include <fmt/format.h>
+#include <utility>
 
 namespace dynrun::engine {
 
@@ -37,6 +37,17 @@ void Session::detach() {
 }
 
 Decision Session::before(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
+  try {
+    return decide(machine, activation, instruction);
+  } catch (const std::exception&) {
+    // A tensor that could not be asked what it is: not ours to judge, the code runs without being recorded.
+    detach();
+    if (&machine != &machine_) machine.observer = nullptr;
+    return Decision::kExecute;
+  }
+}
+
+Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
   switch (state_) {
     case State::kRecord: return record(machine, activation, instruction);
     case State::kProbe:
@@ -55,12 +66,15 @@ Decision Session::probe() {
   auto frames = trace::entry_frames(base_, machine_.top);
   std::vector<PyObject*> registers;
   bool function_entry = machine_.top == base_ && base_->pc == 0;
+  bool stressed = engine_.stress(kDynrunStressDrop) || engine_.stress(kDynrunStressGuards);
+  if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) entry.segments.clear();
   for (std::size_t i = 0; !skip_replay_ && i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
     auto inputs = trace::gather_inputs(segment, registers);
     if (!inputs) continue;
+    if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
     return run_segment(segment, registers, std::move(*inputs));
   }
@@ -70,7 +84,7 @@ Decision Session::probe() {
   }
   bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly;
   skip_replay_ = false;
-  if (never || entry.recordings >= kMaxRecordings || entry.failures >= kMaxFailures) {
+  if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_);
     detach();
     return Decision::kResume;
@@ -155,7 +169,12 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
     return;
   }
   if (state_ != State::kRecord) return;
-  switch (recorder_->after(machine, instruction, raised)) {
+  Flow flow = Flow::kDropped;
+  try {
+    flow = recorder_->after(machine, instruction, raised);
+  } catch (const std::exception&) {
+  }
+  switch (flow) {
     case Flow::kCut:
       end_recording(false);
       if (fruitless_ > kMaxFruitless) detach();

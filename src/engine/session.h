@@ -32,6 +32,7 @@ class Session final : public vm::Observer {
     kStep,    // the next instruction runs without being looked at, then kProbe
     kIdle,    // nothing more to do for this activation
   };
+  vm::Decision decide(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
   vm::Decision probe();
   vm::Decision record(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
   vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs);

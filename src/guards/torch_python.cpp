@@ -16,6 +16,11 @@ bool is_tensor(PyObject* object) {
          (THPVariableClass && PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass)));
 }
 
+bool has_plain_layout(PyObject* object) {
+  const at::Tensor& tensor = tensor_of(object);
+  return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() && !tensor.is_mkldnn();
+}
+
 const at::Tensor& tensor_of(PyObject* object) { return THPVariable_Unpack(object); }
 
 bool is_torch_constant(PyObject* object) {

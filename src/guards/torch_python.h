@@ -11,6 +11,8 @@ namespace dynrun::guards {
 bool is_plain_tensor(PyObject* object);
 /// Any torch.Tensor, subclasses included.
 bool is_tensor(PyObject* object);
+/// Strided, and no wrapper: sizes and strides can be asked for.
+bool has_plain_layout(PyObject* tensor);
 /// The tensor inside a Python tensor object.
 const at::Tensor& tensor_of(PyObject* object);
 /// torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size: values, compared by ==.

@@ -138,6 +138,14 @@ graph::ValueId OperatorRecorder::find(const at::Tensor& tensor) const {
   return at == known_.end() ? graph::kNoValue : at->second.value;
 }
 
+at::Tensor OperatorRecorder::tensor(graph::ValueId id) const {
+  auto index = static_cast<std::size_t>(id);
+  auto at = index < known_order_.size() ? known_.find(known_order_[index]) : known_.end();
+  if (at == known_.end() || at->second.value != id) return {};
+  auto locked = at->second.pin.lock();
+  return locked ? at::Tensor(std::move(locked)) : at::Tensor();
+}
+
 graph::ValueId OperatorRecorder::add_input(const at::Tensor& tensor, graph::InputKind kind, std::string name) {
   if (tensor.has_storage()) outside_storages_.insert(tensor.storage().unsafeGetStorageImpl());
   graph::ValueId id = graph_->add_input(graph::TensorType::of(tensor), kind, std::move(name));

@@ -49,6 +49,8 @@ class OperatorRecorder {
 
   /// The value that `tensor` is, or kNoValue. Inputs and results of nodes are known while the recorder lives.
   graph::ValueId find(const at::Tensor& tensor) const;
+  /// The recorded tensor of a value, undefined when it has died.
+  at::Tensor tensor(graph::ValueId id) const;
   graph::ValueId add_input(const at::Tensor& tensor, graph::InputKind kind, std::string name);
 
   /// Whether the last calls since `clear_refusal` were all recorded; else why the first was not, and which operator it was.

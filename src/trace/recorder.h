@@ -296,6 +296,7 @@ class Recorder {
   std::unordered_map<std::string, std::int32_t> line_index_;
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
   std::string recipe_failure_;
+  int handlers_entered_ = 0;
   std::size_t instructions_ = 0, backward_jumps_ = 0;
   std::uint64_t frames_ = 0;
 };

@@ -208,6 +208,8 @@ Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* nam
       return Attribute::kUnknown;
     return Attribute::kRun;
   }
+  if (text == "__defaults__" || text == "__kwdefaults__") return learn_function_defaults(function) ? Attribute::kRun : Attribute::kUnknown;
+  if (text == "__annotations__" && owner == kNoSource) return Attribute::kRun;
   if (text == "__annotations__" && owner != kNoSource) {
     PyObject* annotations = PyFunction_GetAnnotations(function);
     *source = guards_.read(SourceKind::kFunctionField, owner, 2, name);

@@ -349,8 +349,8 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
     case Model::kIsInstance: {
-      for (PyObject* item : site.arguments) {
-        if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
+      for (std::size_t i = 0; i < site.arguments.size(); i++) {
+        if (!(i == 0 ? resolve(site.arguments[i]) : resolve_deep(site.arguments[i]))) return cut(BreakId::k_unknown_object, name);
       }
       return prepare(activation, in, site.slots, Then::kNothing);
     }

@@ -375,7 +375,7 @@ bool Recorder::build_effects() {
 }
 
 bool Recorder::finish() {
-  if (!build_effects()) {
+  if (handlers_entered_ > 0 || !build_effects()) {
     segment_.reset();
     return false;
   }
@@ -393,6 +393,11 @@ bool Recorder::finish() {
       segment_->literals[static_cast<int>(inputs_.size())] = tensor;
       inputs_.push_back(tensor);
     }
+  }
+  for (graph::ValueId value : segment_->graph->outputs) {
+    at::Tensor tensor = operators_.tensor(value);
+    bool tracked = tensor.defined() && !tensor.is_inference();
+    segment_->output_traits.push_back({tracked && tensor.is_view(), tracked ? static_cast<std::uint32_t>(tensor._version()) : 0});
   }
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace dynrun::trace {
 
 using guards::kNoSource;
@@ -32,6 +34,42 @@ bool is_plain_temporary(PyObject* object) {
       "itertools.accumulate", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
       "dict_reverseitemiterator", "dict_reversevalueiterator"};
   return names.count(Py_TYPE(object)->tp_name) != 0;
+}
+
+bool is_builtin_function(PyObject* object);
+
+bool is_number_info(PyObject* object) {
+  std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "torch.finfo" || name == "torch.iinfo";
+}
+
+/// Whether a heap class adds nothing to its instances but slots: a class of C code has fields of its own.
+bool is_written_in_python(PyTypeObject* type) {
+  Ref dict = Ref::steal(PyType_GetDict(type));
+  Py_ssize_t at = 0, slots = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict.get(), &at, &key, &value)) slots += Py_TYPE(value) == &PyMemberDescr_Type;
+  Py_ssize_t added = type->tp_basicsize - (type->tp_base ? type->tp_base->tp_basicsize : 0);
+  // A base without a __dict__ or weak references (int, tuple) gets a field for each.
+  return added >= 0 && added <= static_cast<Py_ssize_t>(sizeof(PyObject*)) * (slots + (type->tp_dictoffset > 0) + (type->tp_weaklistoffset > 0));
+}
+
+/// Whether all that C code can read of an object from outside is known by its parts: an instance whose class is written in
+/// Python, so that its state is attributes, or one of the built-in kinds that are guarded by content or identity.
+bool is_transparent(PyObject* object) {
+  if (guards::is_constant_like(object) || guards::is_plain_tensor(object) || PyType_Check(object) || PyFunction_Check(object) ||
+      PyMethod_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || PyRange_Check(object) ||
+      PySlice_Check(object) || PyCell_Check(object) || is_number_info(object))
+    return true;
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) return true;
+  if (std::string_view(type->tp_name) == "functools.partial" || is_builtin_function(object)) return true;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  PyTypeObject* base = type;
+  for (; base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE); base = base->tp_base) {
+    if (!is_written_in_python(base)) return false;
+  }
+  return base == &PyBaseObject_Type || base == &PyModule_Type || PyType_IsSubtype(base, &PyDict_Type) || base == &PyTuple_Type;
 }
 
 bool is_builtin_function(PyObject* object) {
@@ -70,7 +108,12 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     if (known->source != source) guards_.check_same(source, known->source, true);
     return true;
   }
-  if (PyType_Check(object)) {
+  if (guards::is_tensor(object) && !guards::has_plain_layout(object)) return false;
+  if (PyCode_Check(object)) {
+    guards_.check_is(source, object);
+  } else if (PyRange_Check(object) || is_number_info(object)) {
+    guards_.check_equals(source, object);
+  } else if (PyType_Check(object)) {
     guards_.check_is_type(source, reinterpret_cast<PyTypeObject*>(object));
   } else if (is_builtin_function(object)) {
     if (bound_object(object)) return false;  // read it by the object
@@ -162,6 +205,8 @@ bool Recorder::resolve(PyObject* object) {
 bool Recorder::resolve_deep(PyObject* object, int depth) {
   if (!resolve(object)) return false;
   if (PySlice_Check(object)) return resolve_slice(object);
+  // C code reads the state of such an object without being seen.
+  if (source_of(object) != kNoSource && !is_transparent(object)) return false;
   if (guards::is_constant_like(object) || !is_container(object)) return true;
   Object* known = find(object);
   if (known == nullptr) return true;

@@ -481,7 +481,16 @@ Flow Recorder::raise(vm::Activation& activation, const Instruction&) {
   return Flow::kRun;
 }
 
-Flow Recorder::push_exception(vm::Activation&, const Instruction&) { return Flow::kRun; }
+/// The exception being handled is the thread's state: a segment may enter and leave a handler, but not end inside one it
+/// entered, nor leave one it did not enter.
+Flow Recorder::push_exception(vm::Activation&, const Instruction& in) {
+  if (in.opcode == Opcode::kPushExcInfo) handlers_entered_++;
+  if (in.opcode == Opcode::kPopExcept) {
+    if (handlers_entered_ == 0) return cut(BreakId::k_raise, "the end of an exception's handler");
+    handlers_entered_--;
+  }
+  return Flow::kRun;
+}
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
   if (&activation == base_) return cut(BreakId::k_generator);

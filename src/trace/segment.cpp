@@ -17,6 +17,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
 namespace dynrun::trace {
 
 using python::Ref;
@@ -144,6 +149,60 @@ class RandomState {
   at::Tensor saved_;
 };
 
+/// A replay that does not do what the operators do: our bug, said at once.
+struct VerifyError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Copies of the inputs before the run, with the sharing among them kept.
+std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
+  std::unordered_map<const void*, c10::Storage> storages;
+  std::vector<at::Tensor> copies;
+  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  at::AutoDispatchBelowADInplaceOrView below;
+  for (const at::Tensor& input : inputs) {
+    auto [at, fresh] = storages.try_emplace(input.storage().unsafeGetStorageImpl());
+    if (fresh) {
+      auto bytes = static_cast<std::int64_t>(input.storage().nbytes());
+      at::Tensor whole = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(input.device()));
+      at::Tensor raw = at::empty({0}, whole.options()).set_(input.storage(), 0, {bytes}, {1});
+      whole.copy_(raw);
+      at->second = whole.storage();
+    }
+    at::Tensor copy = at::empty({0}, input.options()).set_(at->second, input.storage_offset(), input.sizes(), input.strides());
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
+/// Runs the recorded operators on the copies and compares: outputs, and what was written.
+void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copies, const std::vector<at::Tensor>& outputs) {
+  if (segment.graph->any_grad_mode() && std::any_of(outputs.begin(), outputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
+  c10::NoGradGuard no_grad;
+  std::vector<at::Tensor> expected = runtime::make_replayer(segment.graph)->run(copies);
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    const at::Tensor &got = outputs[i], &want = expected[i];
+    bool low = got.scalar_type() == at::kBFloat16 || got.scalar_type() == at::kHalf;
+    bool wide = got.scalar_type() == at::kDouble;
+    double relative = low ? 1.6e-2 : wide ? 1e-7 : 1e-3, absolute = low ? 1e-2 : wide ? 1e-7 : 1e-3;
+    bool same = got.sizes() == want.sizes() && got.strides() == want.strides() && got.scalar_type() == want.scalar_type() &&
+                at::allclose(got.detach().is_floating_point() || got.is_complex() ? got.detach() : got.detach().to(at::kDouble),
+                             want.detach().is_floating_point() || want.is_complex() ? want.detach() : want.detach().to(at::kDouble), relative, absolute, true);
+    if (!same) throw VerifyError(fmt::format("output {} ({}) of the segment differs from the operators' own result", i, segment.graph->values[static_cast<std::size_t>(segment.graph->outputs[i])].name));
+  }
+}
+
+/// Version counters and view-ness as eager leaves them, where a compiled graph took another way.
+void match_traits(const Segment& segment, std::vector<at::Tensor>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    at::Tensor& tensor = outputs[i];
+    if (!tensor.defined() || tensor.is_inference() || tensor.requires_grad()) continue;
+    const auto& traits = segment.output_traits[i];
+    if (!traits.is_view && tensor.is_view()) tensor = tensor.detach();
+    while (tensor._version() < traits.version) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
 bool apply(const Effect& effect, Kitchen& kitchen) {
   PyObject* target = effect.target >= 0 ? kitchen.make(effect.target) : nullptr;
   PyObject* key = effect.key >= 0 ? kitchen.make(effect.key) : nullptr;
@@ -234,11 +293,17 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     PyThreadState* thread = PyEval_SaveThread();
     bool failed = false;
     try {
+      std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
       outputs = segment.executable->run(inputs);
+      if (!copies.empty() || (verify && inputs.empty() && !segment.random)) verify_outputs(segment, copies, outputs);
+    } catch (const VerifyError& error) {
+      std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
+      std::abort();
     } catch (...) {
       random.restore();
       failed = true;
     }
+    if (!failed) match_traits(segment, outputs);
     PyEval_RestoreThread(thread);
     if (failed) return ReplayResult::kFailed;
   } else {
@@ -248,7 +313,6 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       }
     }
   }
-  (void)verify;
   inputs.clear();
   Kitchen kitchen(segment.recipes, registers, outputs);
   if (!prepare(segment, kitchen)) {

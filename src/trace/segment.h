@@ -80,6 +80,11 @@ struct Segment {
   bool lowered = false;
   bool random = false;          // draws from the default generator
   bool writes_outside = false;  // writes tensors in place that outlive it
+  struct OutputTraits {
+    bool is_view;
+    std::uint32_t version;
+  };
+  std::vector<OutputTraits> output_traits;  // what Python can see of a graph output besides its contents
   std::vector<std::int32_t> alias_pattern;  // for each input the first input with the same storage; checked when it writes
 
   RecipeBook recipes;
@@ -102,6 +107,7 @@ struct Segment {
 
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
   std::uint64_t replays = 0;
+  bool failed_once = false;  // --stress=guards
 };
 
 enum class ReplayResult : std::uint8_t {
