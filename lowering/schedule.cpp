@@ -1,6 +1,7 @@
 #include "lowering/schedule.h"
 
 #include "lowering/cat_kernel.h"
+#include "lowering/cpu/jit.h"
 #include "lowering/loops/decompose.h"
 
 #include <map>
@@ -199,9 +200,18 @@ class Scheduler {
     return kernel.has_value();
   }
 
+  bool touches_half(const graph::Node& node) const {
+    std::vector<ValueId> values = node.outputs;
+    for (const graph::Argument& argument : node.arguments) collect(argument, values);
+    return std::any_of(values.begin(), values.end(), [&](ValueId id) {
+      return id != kNoValue && program_.graph.type_of(id).dtype == c10::ScalarType::Half;
+    });
+  }
+
   bool add_fused(std::int32_t node) {
     if (program_.has_effect(node)) return false;
     if (add_cat(node)) return true;
+    if (!cpu::host_target().half_conversion && touches_half(program_.graph.nodes[static_cast<std::size_t>(node)])) return false;
     auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (!definitions || definitions->empty() || !covers_uses(node, *definitions)) return false;
     std::vector<Space> spaces;

@@ -24,17 +24,12 @@ class DispatchStep final : public Step {
  public:
   DispatchStep(const graph::Graph& graph, const graph::Node& node, const std::function<SlotId(ValueId)>& slot_of)
       : node_(node), text_(graph::print_node(graph, node)) {
-    std::size_t next = 0;
-    for (std::int32_t length : node.return_lengths) {
-      for (std::int32_t i = 0; i < std::max(length, 1) - (length == 0 ? 1 : 0); ++i) {
-        ValueId id = node.outputs[next++];
-        if (id != kNoValue) types_.emplace(id, graph.type_of(id));
-      }
-    }
-    for (std::size_t i = 0; i < graph.values.size(); ++i) slot_of_.push_back(-1);
-    visit(node, [&](ValueId id) { slot_of_[static_cast<std::size_t>(id)] = slot_of(id); });
     for (ValueId id : node.outputs) {
-      if (id != kNoValue) slot_of_[static_cast<std::size_t>(id)] = slot_of(id);
+      if (id != kNoValue) types_.emplace(id, graph.type_of(id));
+    }
+    visit(node, [&](ValueId id) { slot_of_.emplace(id, slot_of(id)); });
+    for (ValueId id : node.outputs) {
+      if (id != kNoValue) slot_of_.emplace(id, slot_of(id));
     }
   }
 
@@ -61,7 +56,7 @@ class DispatchStep final : public Step {
       for (const graph::Argument& item : argument.items()) visit(item, visit_value);
     }
   }
-  SlotId slot(ValueId id) const { return slot_of_[static_cast<std::size_t>(id)]; }
+  SlotId slot(ValueId id) const { return slot_of_.at(id); }
 
   void put(Slots& slots, ValueId id, c10::IValue result) const {
     at::Tensor& target = slots[slot(id)];
@@ -84,7 +79,7 @@ class DispatchStep final : public Step {
   graph::Node node_;
   std::string text_;
   std::unordered_map<ValueId, graph::TensorType> types_;
-  std::vector<SlotId> slot_of_;
+  std::unordered_map<ValueId, SlotId> slot_of_;
 };
 
 }  // namespace

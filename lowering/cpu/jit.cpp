@@ -193,12 +193,6 @@ UnitShape unit_shape(const Kernel& kernel, const Target& target) {
   return shape;
 }
 
-bool can_compile(const Kernel& kernel, const Target& target) {
-  if (target.half_conversion) return true;
-  auto half = [](const LoopBuffer& buffer) { return buffer.dtype == c10::ScalarType::Half; };
-  return std::none_of(kernel.buffers.begin(), kernel.buffers.end(), half);
-}
-
 std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
   return Jit::instance().compile(kernels, dump);
 }

@@ -28,9 +28,6 @@ struct UnitShape {
 };
 UnitShape unit_shape(const Kernel& kernel, const Target& target);
 
-/// True for kernels that the back end can compile on this host.
-bool can_compile(const Kernel& kernel, const Target& target);
-
 /// One function a kernel, in order; kernels of equal text share one, within the call and with earlier calls. `dump` gets the
 /// text of "llvm" when set.
 std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump);
