@@ -1,7 +1,9 @@
-// Scaled dot product attention as oneDNN products around libtorch's softmax, where that is faster than libtorch's flash kernel.
+// Scaled dot product attention, by dynrun's own kernel or as oneDNN products around libtorch's softmax, where that is faster
+// than libtorch's kernel.
 
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/claim.h"
+#include "lowering/extern/flash_attention.h"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -15,8 +17,10 @@ namespace {
 
 struct AttentionPlan {
   double scale = 1;
+  bool causal = false;
+  at::Tensor hidden;  // [queries, keys], true where a causal query must not see a key; undefined when not causal
   at::Tensor
-      excluded;  // broadcast to [batch, heads, queries, keys], true where a key is not to be seen; undefined when all are
+      mask;  // added to the scores, [batch, heads, queries, keys] by expansion, dense in keys; undefined when there is none
   TensorType output_type;
 };
 
@@ -54,11 +58,10 @@ void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor
   Scratch scratch(buffer);
   const at::Tensor q = scratch.as_heads(query), k = scratch.as_heads(key), v = scratch.as_heads(value);
   at::Tensor scores = scratch.take({q.size(0), q.size(1), k.size(1)});
-  onednn::matmul(q, k.transpose(1, 2), scores, 0, static_cast<float>(plan.scale));
-  if (plan.excluded.defined()) {
-    scores.view({query.size(0), query.size(1), q.size(1), k.size(1)})
-        .masked_fill_(plan.excluded, -std::numeric_limits<double>::infinity());
-  }
+  at::Tensor all_scores = scores.view({query.size(0), query.size(1), q.size(1), k.size(1)});
+  if (plan.mask.defined()) all_scores.copy_(plan.mask);
+  onednn::matmul(q, k.transpose(1, 2), scores, plan.mask.defined() ? 1 : 0, static_cast<float>(plan.scale));
+  if (plan.causal) all_scores.masked_fill_(plan.hidden, -std::numeric_limits<double>::infinity());
   at::softmax_out(scores, scores, -1);
   if (output.is_contiguous()) {
     onednn::matmul(scores, v, output.view({-1, output.size(2), output.size(3)}), 0, 1);
@@ -69,22 +72,47 @@ void attend(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor
   output.copy_(result.view(output.sizes()));
 }
 
+void attend_by_flash(const AttentionPlan& plan, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const at::Tensor& output, const at::Tensor& buffer) {
+  auto view = [](const at::Tensor& tensor) {
+    return HeadView{tensor.const_data_ptr<float>(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+  };
+  FlashAttention call;
+  call.query = view(query), call.key = view(key), call.value = view(value);
+  if (plan.mask.defined()) call.mask = view(plan.mask);
+  call.output = output.mutable_data_ptr<float>();
+  call.output_batch_stride = output.stride(0), call.output_head_stride = output.stride(1),
+  call.output_row_stride = output.stride(2);
+  call.batch = query.size(0), call.heads = query.size(1), call.queries = query.size(2), call.keys = key.size(2),
+  call.width = query.size(3);
+  call.scale = static_cast<float>(plan.scale);
+  call.causal = plan.causal;
+  call.scratch = buffer.mutable_data_ptr<float>();
+  run_flash(call);
+}
+
+using Attend = void (*)(const AttentionPlan&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                        const at::Tensor&);
+
 class AttentionStep : public runtime::Step {
  public:
-  AttentionStep(AttentionPlan plan, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs)
-      : plan_(std::move(plan)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  AttentionStep(AttentionPlan plan, Attend attend, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs)
+      : plan_(std::move(plan)), attend_(attend), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
 
   void run(runtime::Slots& slots) const override {
-    attend(plan_, slots[inputs_[0]], slots[inputs_[1]], slots[inputs_[2]], slots[outputs_[0]], slots[outputs_[1]]);
+    attend_(plan_, slots[inputs_[0]], slots[inputs_[1]], slots[inputs_[2]], slots[outputs_[0]], slots[outputs_[1]]);
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
   std::string describe() const override {
-    return fmt::format("oneDNN attention ({}) -> {}", fmt::join(inputs_, ", "), outputs_[0]);
+    return fmt::format("{} attention{}{} ({}) -> {}", attend_ == attend_by_flash ? "flash" : "oneDNN",
+                       plan_.causal ? " causal" : "", plan_.mask.defined() ? " masked" : "", fmt::join(inputs_, ", "),
+                       outputs_[0]);
   }
 
  private:
   AttentionPlan plan_;
+  Attend attend_;
   std::vector<runtime::SlotId> inputs_, outputs_;  // outputs: the result, scratch memory
 };
 
@@ -102,59 +130,106 @@ bool fits(const AttentionTypes& types) {
   return types.key.sizes[2] == types.value.sizes[2];
 }
 
-bool is_faster(const AttentionTypes& types, const AttentionPlan& plan) {
-  const bool masked = plan.excluded.defined();
-  const std::string key = fmt::format("attention {} keys {} strides {} {} {} masked {}", fmt::join(types.query.sizes, "x"),
-                                      types.key.sizes[2], fmt::join(types.query.strides, ","),
-                                      fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","), masked);
+bool fits_flash(const AttentionTypes& types, const AttentionPlan& plan) {
+  for (const TensorType* type : {&types.query, &types.key, &types.value, &plan.output_type}) {
+    if (type->strides[3] != 1) return false;
+  }
+  return can_run_flash(types.key.sizes[2], types.query.sizes[3]);
+}
+
+/// How many floats of scratch the way takes.
+std::int64_t scratch_of(Attend way, const AttentionTypes& types) {
+  if (way != attend_by_flash) return scratch_size(types.query, types.key, types.value);
+  return flash_scratch_size(types.query.sizes[0], types.query.sizes[1], types.key.sizes[2], types.query.sizes[3]);
+}
+
+/// Null: libtorch's own.
+Attend choose_way(const AttentionTypes& types, const AttentionPlan& plan) {
+  const std::string key =
+      fmt::format("attention {} keys {} strides {} {} {} mask {}{}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
+                  fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","),
+                  plan.mask.defined(), plan.causal ? " causal" : "");
+  const bool has_flash = fits_flash(types, plan), has_onednn = onednn::available();
   at::Tensor q, k, v, result, scratch;
   auto prepare = [&] {
     if (q.defined()) return;
     auto make = [](const TensorType& type) { return at::empty_strided(type.sizes, type.strides).fill_(0.5); };
     q = make(types.query), k = make(types.key), v = make(types.value);
     result = at::empty_strided(plan.output_type.sizes, plan.output_type.strides);
-    scratch = at::empty({scratch_size(types.query, types.key, types.value)});
+    scratch = at::empty({std::max(scratch_of(attend, types), has_flash ? scratch_of(attend_by_flash, types) : 0)});
   };
   auto own = [&] {
     prepare();
-    std::optional<at::Tensor> mask;
-    if (masked) mask = plan.excluded.logical_not();
-    at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, plan.scale);
+    const std::optional<at::Tensor> mask = plan.mask.defined() ? std::optional<at::Tensor>(plan.mask) : std::nullopt;
+    at::scaled_dot_product_attention(q, k, v, mask, 0.0, plan.causal, plan.scale);
+  };
+  auto flash = [&] {
+    TORCH_CHECK(has_flash, "not for these shapes");
+    prepare();
+    attend_by_flash(plan, q, k, v, result, scratch);
   };
   auto library = [&] {
+    TORCH_CHECK(has_onednn, "oneDNN is off");
     prepare();
     attend(plan, q, k, v, result, scratch);
   };
-  return fastest(key, {{"libtorch", own}, {"oneDNN", library}}) == 1;
+  constexpr Attend kWays[] = {nullptr, attend_by_flash, attend};
+  const Attend way = kWays[fastest(key, {{"libtorch", own}, {"flash", flash}, {"oneDNN", library}})];
+  // Tests may prefer a way that these shapes or this machine do not have.
+  return (way == attend_by_flash && !has_flash) || (way == attend && !has_onednn) ? nullptr : way;
 }
 
-/// True where a query must not see a key; undefined when every query sees every key. Nullopt for a mask that is not known at
-/// compile time, is not boolean, or hides every key from a query (libtorch has a rule of its own for those).
-std::optional<at::Tensor> excluded_keys(ClaimContext& context, const Argument& mask, const AttentionTypes& types, bool causal) {
-  auto id = optional_tensor(context.program, mask);
-  if (!id || (causal && *id != graph::kNoValue)) return std::nullopt;
-  if (causal) return at::ones({types.query.sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
-  if (*id == graph::kNoValue) return at::Tensor();
+struct Mask {
+  bool is_understood = false;
+  at::Tensor added;
+  bool is_causal = false;  // nothing is added, but query i sees keys 0 to i only
+};
+
+/// True for a mask that hides what follows a query and changes nothing else.
+bool is_causal_mask(const at::Tensor& added, const AttentionTypes& types) {
+  constexpr double kHides = -1e30;  // some models write the least float instead of -inf
+  if (added.size(-2) != types.query.sizes[2]) return false;
+  const at::Tensor hides = at::ones({types.query.sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
+  const at::Tensor right = at::where(hides, added <= kHides, added == 0);
+  return right.all().item<bool>();
+}
+
+/// What is added to the scores for a mask that is known at compile time. Not understood: one that is not known, or that hides
+/// every key from a query (libtorch has a rule of its own for those).
+Mask read_mask(ClaimContext& context, const Argument& argument, const AttentionTypes& types) {
+  auto id = optional_tensor(context.program, argument);
+  if (!id) return {};
+  if (*id == graph::kNoValue) return {true, {}};
   auto tensor = context.program.known(*id);
-  if (!tensor || tensor->scalar_type() != at::kBool || tensor->dim() < 2 || tensor->dim() > 4) return std::nullopt;
+  if (!tensor || tensor->dim() < 2 || tensor->dim() > 4) return {};
   context.program.mark_folded(*id);
-  if (tensor->all().item<bool>()) return at::Tensor();
-  if (!tensor->any(-1).all().item<bool>()) return std::nullopt;
-  return tensor->logical_not().contiguous();
+  at::Tensor added = *tensor;
+  if (added.scalar_type() == at::kBool) {
+    if (added.all().item<bool>()) return {true, {}};
+    added = at::zeros(added.sizes()).masked_fill_(added.logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  if (added.scalar_type() != at::kFloat) return {};
+  const std::int64_t keys = types.key.sizes[2];
+  std::vector<std::int64_t> sizes = added.sizes().vec();
+  sizes.back() = keys;
+  added = added.expand(sizes).clone(at::MemoryFormat::Contiguous);
+  if (!added.amax(-1).isfinite().all().item<bool>()) return {};
+  if (is_causal_mask(added, types)) return {true, {}, true};
+  return {true, added.expand({types.query.sizes[0], types.query.sizes[1], types.query.sizes[2], keys})};
 }
 
 }  // namespace
 
 std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) {
   const Node& node = context.node(index);
-  if (node.op_name() != "aten::scaled_dot_product_attention" || !onednn::available()) return std::nullopt;
-  auto dropout = number_argument(node.arguments[4]);
+  if (node.op_name() != "aten::scaled_dot_product_attention") return std::nullopt;
+  auto is_none = [&](std::size_t argument) {
+    return node.arguments[argument].is_constant() && node.arguments[argument].constant().isNone();
+  };
+  auto dropout = number_argument(node.arguments[4]), scale = number_argument(node.arguments[6]);
   auto causal = bool_argument(node.arguments[5]);
-  if (!dropout || *dropout != 0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false))
-    return std::nullopt;
-  const bool default_scale = node.arguments[6].is_constant() && node.arguments[6].constant().isNone();
-  auto scale = number_argument(node.arguments[6]);
-  if (!default_scale && !scale) return std::nullopt;
+  if (dropout != 0.0 || !causal || bool_argument(node.arguments[7]) != std::optional<bool>(false)) return std::nullopt;
+  if ((!is_none(6) && !scale) || (*causal && !is_none(3))) return std::nullopt;
   std::vector<ValueId> inputs;
   for (std::size_t argument = 0; argument < 3; ++argument) {
     auto id = tensor_argument(context.program, node.arguments[argument]);
@@ -165,28 +240,30 @@ std::optional<Claim> claim_attention(ClaimContext& context, std::int32_t index) 
     return std::nullopt;
   const AttentionTypes types{context.type(inputs[0]), context.type(inputs[1]), context.type(inputs[2])};
   if (!fits(types)) return std::nullopt;
-  AttentionPlan plan;
-  plan.scale = default_scale ? 1 / std::sqrt(static_cast<double>(types.query.sizes[3])) : *scale;
-  plan.output_type = context.type(node.outputs[0]);
-  if (!(std::abs(plan.scale) > 0)) return std::nullopt;
   constexpr std::int64_t kMostScores = 1 << 24;
-  if (types.query.sizes[0] * types.query.sizes[1] * types.query.sizes[2] * types.key.sizes[2] > kMostScores)
-    return std::nullopt;
-  auto excluded = excluded_keys(context, node.arguments[3], types, *causal);
-  if (!excluded) return std::nullopt;
-  plan.excluded = *excluded;
-  if (!is_faster(types, plan)) return std::nullopt;
+  const auto& sizes = types.query.sizes;
+  if (sizes[0] * sizes[1] * sizes[2] * types.key.sizes[2] > kMostScores) return std::nullopt;
+  AttentionPlan plan;
+  plan.scale = scale ? *scale : 1 / std::sqrt(static_cast<double>(sizes[3]));
+  if (!(std::abs(plan.scale) > 0)) return std::nullopt;
+  plan.output_type = context.type(node.outputs[0]);
+  const Mask mask = read_mask(context, node.arguments[3], types);
+  if (!mask.is_understood) return std::nullopt;
+  plan.mask = mask.added;
+  plan.causal = *causal || mask.is_causal;
+  if (plan.causal) plan.hidden = at::ones({sizes[2], types.key.sizes[2]}, at::kBool).triu_(1);
+  const Attend way = choose_way(types, plan);
+  if (way == nullptr) return std::nullopt;
+  TensorType scratch;
+  scratch.sizes = {scratch_of(way, types)};
+  scratch.strides = {1};
   Claim claim;
   claim.kernel.nodes = {index};
   claim.kernel.inputs = inputs;
-  TensorType scratch;
-  scratch.sizes = {scratch_size(types.query, types.key, types.value)};
-  scratch.strides = {1};
-  // `types` and `node` end here: a new value may move them.
-  claim.kernel.outputs = {node.outputs[0], graph::kNoValue};
-  claim.kernel.outputs[1] = context.program.add_value(scratch, "attention_scratch");
-  claim.make = [plan](FiniteGuard, std::vector<runtime::SlotId> slots, std::vector<runtime::SlotId> outputs) {
-    return std::make_unique<AttentionStep>(plan, std::move(slots), std::move(outputs));
+  // `types` ends here: a new value may move it.
+  claim.kernel.outputs = {node.outputs[0], context.program.add_value(scratch, "attention_scratch")};
+  claim.make = [plan, way](FiniteGuard, std::vector<runtime::SlotId> slots, std::vector<runtime::SlotId> outputs) {
+    return std::make_unique<AttentionStep>(plan, way, std::move(slots), std::move(outputs));
   };
   return claim;
 }

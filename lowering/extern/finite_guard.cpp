@@ -1,8 +1,8 @@
 #include "lowering/extern/bounds.h"
 #include "lowering/extern/claim.h"
+#include "runtime/plan.h"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <atomic>
@@ -38,7 +38,7 @@ bool all_small(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
   const float* data = dense.const_data_ptr<float>();
   std::atomic<bool> small{true};
-  at::parallel_for(0, dense.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  runtime::parallel_for(dense.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     if (any_large(data + begin, end - begin)) small = false;
   });
   return small;

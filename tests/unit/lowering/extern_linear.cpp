@@ -92,42 +92,59 @@ TEST_CASE("products of activations equal the operators", "[extern]") {
 }
 
 TEST_CASE("attention equals the operator", "[extern]") {
-  const dynrun::lowering::PreferLibrary prefer;
-  for (auto [heads, queries, keys, width] : {std::tuple{12, 128, 128, 64}, {3, 17, 17, 8}, {2, 5, 9, 16}}) {
+  const std::string way = GENERATE("flash", "oneDNN");
+  const dynrun::lowering::PreferLibrary prefer(way);
+  for (auto [heads, queries, keys, width] :
+       {std::tuple{12, 128, 128, 64}, {3, 17, 17, 8}, {2, 5, 9, 16}, {2, 70, 67, 80}, {1, 1, 200, 32}, {3, 6, 6, 128}}) {
     for (const char* causal : {"false", "true"}) {
       for (const char* scale : {"None", "0.3"}) {
         const std::string text = fmt::format(
-            "graph\ninput %q: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}}\ninput %k: float32[1, {0}, {2}, {3}]\ninput %v: "
-            "float32[1, {0}, {2}, {3}]\n"
-            "%y: float32[1, {0}, {1}, {3}]{{{4}, {3}, {5}, 1}} = aten::scaled_dot_product_attention(%q, %k, %v, None, 0.0, "
-            "{6}, scale={7}, enable_gqa=false)\nreturn %y\n",
-            heads, queries, keys, width, heads * queries * width, heads * width, causal, scale);
-        std::string plain = text;
-        for (const char* name : {"scale=", "enable_gqa="}) plain.erase(plain.find(name), std::string(name).size());
-        CAPTURE(plain);
-        CHECK(all_close(run_extern(plain)));
+            "graph\ninput %q: float32[2, {0}, {1}, {3}]{{{6}, {3}, {7}, 1}}\ninput %k: float32[2, {0}, {2}, {3}]\ninput %v: "
+            "float32[2, {0}, {2}, {3}]\n"
+            "%y: float32[2, {0}, {1}, {3}]{{{6}, {3}, {7}, 1}} = aten::scaled_dot_product_attention(%q, %k, %v, None, 0.0, "
+            "{4}, {5}, false)\nreturn %y\n",
+            heads, queries, keys, width, causal, scale, heads * queries * width, heads * width);
+        CAPTURE(text, way);
+        auto inputs = random_inputs(dynrun::graph::parse(text)), strange = inputs;
+        ExternRun run = run_extern(text, inputs, inputs);
+        CHECK(all_close(run));
+        if (width % 16 == 0) CHECK(claimed(run, way));
+        strange[1] = inputs[1].clone();
+        strange[1][1][0][keys / 2][1] = std::numeric_limits<double>::quiet_NaN();
+        CHECK(all_close(run_extern(text, inputs, strange)));
       }
     }
   }
 }
 
 TEST_CASE("attention with a mask that is known equals the operator", "[extern]") {
-  const dynrun::lowering::PreferLibrary prefer;
-  const std::string text =
-      "graph\ninput %q: float32[2, 3, 9, 8]\ninput %k: float32[2, 3, 9, 8]\ninput %v: float32[2, 3, 9, 8]\nparameter %mask: "
-      "bool[2, 1, 9, 9]\n"
-      "%y: float32[2, 3, 9, 8] = aten::scaled_dot_product_attention(%q, %k, %v, %mask, 0.0, false, None, false)\nreturn %y\n";
-  std::vector<at::Tensor> inputs;
-  for (int index = 0; index < 3; ++index) inputs.push_back(at::empty({2, 3, 9, 8}).normal_());
-  const at::Tensor all = at::ones({2, 1, 9, 9}, at::kBool), lower = at::ones({2, 1, 9, 9}, at::kBool).tril_();
-  at::Tensor hidden = lower.clone();
-  hidden[1][0][4].fill_(false);
-  for (const at::Tensor& mask : {all, lower, hidden}) {
-    auto with_mask = inputs;
-    with_mask.push_back(mask);
-    ExternRun run = run_extern(text, with_mask, with_mask);
-    CHECK(all_close(run));
-    CHECK(run.steps.size() == (mask.is_same(hidden) ? 0 : 1));
+  const std::string way = GENERATE("flash", "oneDNN");
+  const dynrun::lowering::PreferLibrary prefer(way);
+  for (const char* dtype : {"bool", "float32"}) {
+    const std::string text = fmt::format(
+        "graph\ninput %q: float32[2, 3, 9, 16]\ninput %k: float32[2, 3, 9, 16]\ninput %v: float32[2, 3, 9, 16]\nparameter "
+        "%mask: {}[2, 1, 9, 9]\n"
+        "%y: float32[2, 3, 9, 16] = aten::scaled_dot_product_attention(%q, %k, %v, %mask, 0.0, false, None, false)\nreturn "
+        "%y\n",
+        dtype);
+    std::vector<at::Tensor> inputs;
+    for (int index = 0; index < 3; ++index) inputs.push_back(at::empty({2, 3, 9, 16}).normal_());
+    const at::Tensor all = at::ones({2, 1, 9, 9}, at::kBool), lower = at::ones({2, 1, 9, 9}, at::kBool).tril_();
+    at::Tensor hidden = lower.clone();
+    hidden[1][0][4].fill_(false);
+    for (at::Tensor mask : {all, lower, hidden}) {
+      const bool is_hidden = mask.is_same(hidden);
+      if (std::string(dtype) == "float32") {
+        mask = at::empty({2, 1, 9, 9}).normal_().masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity());
+      }
+      auto with_mask = inputs;
+      with_mask.push_back(mask);
+      CAPTURE(way, dtype);
+      ExternRun run = run_extern(text, with_mask, with_mask);
+      CHECK(all_close(run));
+      CHECK(run.steps.size() == (is_hidden ? 0 : 1));
+      if (mask.is_same(lower)) CHECK(claimed(run, "causal"));
+    }
   }
 }
 
@@ -146,6 +163,16 @@ TEST_CASE("times of the candidates at the sizes of real models", "[.benchmark]")
         fmt::format("graph\ninput %x: float32[{0}, {1}]\nparameter %w: float32[{2}, {1}]\nparameter %b: float32[{2}]\n"
                     "%y: float32[{0}, {2}] = aten::linear(%x, %w, %b)\nreturn %y\n",
                     rows, in, out));
+  }
+  for (auto [heads, length, width] : {std::tuple{12, 128, 64}, {6, 197, 64}, {8, 128, 64}, {4, 16, 16}, {12, 512, 64}}) {
+    for (const char* causal : {"false", "true"}) {
+      run_extern(fmt::format(
+          "graph\ninput %q: float32[1, {0}, {1}, {2}]{{{3}, {2}, {4}, 1}}\ninput %k: float32[1, {0}, {1}, {2}]{{{3}, {2}, {4}, "
+          "1}}\n"
+          "input %v: float32[1, {0}, {1}, {2}]{{{3}, {2}, {4}, 1}}\n%y: float32[1, {0}, {1}, {2}]{{{3}, {2}, {4}, 1}} = "
+          "aten::scaled_dot_product_attention(%q, %k, %v, None, 0.0, {5}, None, false)\nreturn %y\n",
+          heads, length, width, heads * length * width, heads * width, causal));
+    }
   }
   for (const std::string& line : dynrun::lowering::measurements()) WARN(line);
 }
