@@ -98,8 +98,8 @@ class PlanBuilder {
       const auto& kernel = std::get<LibraryKernel>(units_[i].what);
       if (kernel.accumulate_into < 0) continue;
       ValueId from = kernel.inputs[static_cast<std::size_t>(kernel.accumulate_into)], to = kernel.outputs[0];
-      bool ends = slot(from).kind == SlotKind::kArena && slot(to).kind == SlotKind::kArena && last_[static_cast<std::size_t>(from)] == static_cast<std::int32_t>(i) &&
-                  slot(from).type == slot(to).type;
+      bool ends = slot(from).kind == SlotKind::kArena && slot(to).kind == SlotKind::kArena &&
+                  last_[static_cast<std::size_t>(from)] == static_cast<std::int32_t>(i) && slot(from).type == slot(to).type;
       if (ends && std::count(kernel.inputs.begin(), kernel.inputs.end(), from) == 1) {
         shares_.emplace(to, buffer_owner(from));
       } else {

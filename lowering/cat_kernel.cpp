@@ -41,7 +41,8 @@ std::vector<graph::ValueId> concatenated(const graph::Node& node) {
 std::optional<LibraryKernel> cat_kernel(const Program& program, std::int32_t index) {
   const graph::Node& node = program.graph.nodes[static_cast<std::size_t>(index)];
   std::vector<graph::ValueId> parts = concatenated(node);
-  if (parts.empty() || node.op.operator_name().name == "aten::stack" || !node.arguments[1].is_constant() || !node.arguments[1].constant().isInt()) {
+  if (parts.empty() || node.op.operator_name().name == "aten::stack" || !node.arguments[1].is_constant() ||
+      !node.arguments[1].constant().isInt()) {
     return std::nullopt;
   }
   const graph::TensorType& type = program.graph.type_of(node.outputs[0]);
@@ -52,7 +53,8 @@ std::optional<LibraryKernel> cat_kernel(const Program& program, std::int32_t ind
   kernel.nodes = {index};
   kernel.inputs = parts;
   kernel.outputs = {node.outputs[0]};
-  kernel.make = [dimension = node.arguments[1].constant().toInt()](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
+  kernel.make = [dimension = node.arguments[1].constant().toInt()](std::vector<runtime::SlotId> inputs,
+                                                                   std::vector<runtime::SlotId> outputs) {
     return std::make_unique<CatStep>(std::move(inputs), outputs[0], dimension);
   };
   return kernel;

@@ -15,7 +15,7 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
-    {"remove_dead_nodes", remove_dead_nodes}, {"fold_constants", fold_constants}, {"fold_batch_norm", fold_batch_norm},
+    {"remove_dead_nodes", remove_dead_nodes}, {"fold_constants", fold_constants},       {"fold_batch_norm", fold_batch_norm},
     {"choose_layouts", choose_layouts},       {"remove_dead_nodes", remove_dead_nodes},
 };
 
@@ -48,7 +48,12 @@ void restore_output_layouts(Program& program) {
     if (id == graph::kNoValue || program.graph.type_of(id).strides == program.output_types[i].strides) continue;
     if (program.graph.type_of(id).element_count() <= 1) continue;
     graph::ValueId copy = program.add_value(program.output_types[i], "out");
-    program.graph.nodes.push_back({clone, {graph::Argument::reference(id), graph::Argument::constant({})}, {copy}, {-1}, program.graph.nodes.front().mode, -1});
+    program.graph.nodes.push_back({clone,
+                                   {graph::Argument::reference(id), graph::Argument::constant({})},
+                                   {copy},
+                                   {-1},
+                                   program.graph.nodes.front().mode,
+                                   -1});
     program.graph.outputs[i] = copy;
   }
 }

@@ -21,7 +21,9 @@ void visit_values(const Argument& argument, const Visit& visit) {
   }
 }
 
-std::string_view base_name(const Node& node) { return node.op.operator_name().name; }
+std::string_view base_name(const Node& node) {
+  return node.op.operator_name().name;
+}
 
 bool constant_bool(const Node& node, std::string_view argument_name, bool otherwise) {
   const auto& formals = node.op.schema().arguments();
@@ -46,8 +48,9 @@ double constant_double(const Node& node, std::string_view argument_name) {
 /// Operators that write their running statistics without saying so in the schema.
 bool updates_statistics(const Node& node) {
   static constexpr std::array<std::string_view, 8> kNorms = {
-      "aten::batch_norm",         "aten::native_batch_norm",       "aten::instance_norm",     "aten::cudnn_batch_norm",
-      "aten::_native_batch_norm_legit", "aten::_batch_norm_impl_index", "aten::miopen_batch_norm", "aten::_batch_norm_with_update"};
+      "aten::batch_norm",        "aten::native_batch_norm",        "aten::instance_norm",
+      "aten::cudnn_batch_norm",  "aten::_native_batch_norm_legit", "aten::_batch_norm_impl_index",
+      "aten::miopen_batch_norm", "aten::_batch_norm_with_update"};
   if (std::find(kNorms.begin(), kNorms.end(), base_name(node)) == kNorms.end()) return false;
   return constant_bool(node, "training", constant_bool(node, "use_input_stats", true));
 }
@@ -113,7 +116,8 @@ bool Program::writes(std::int32_t index) const {
 bool Program::has_effect(std::int32_t index) const {
   const Node& node = graph.nodes[static_cast<std::size_t>(index)];
   std::string_view name = base_name(node);
-  return name.substr(0, 6) != "aten::" || name.substr(0, 13) == "aten::_assert" || node.outputs.empty() || draws_random(node) || writes(index);
+  return name.substr(0, 6) != "aten::" || name.substr(0, 13) == "aten::_assert" || node.outputs.empty() || draws_random(node) ||
+         writes(index);
 }
 
 bool Program::can_sink(std::int32_t from, std::int32_t to) const {
@@ -128,7 +132,8 @@ std::optional<std::string> verify(const Program& program) {
   for (const auto& [id, view] : program.views) {
     const std::string& name = program.graph.values[static_cast<std::size_t>(id)].name;
     if (program.is_view(view.root)) return "%" + name + " is a view of a view";
-    if (program.graph.type_of(id).dtype != program.graph.type_of(view.root).dtype) return "%" + name + " has another dtype than its root";
+    if (program.graph.type_of(id).dtype != program.graph.type_of(view.root).dtype)
+      return "%" + name + " has another dtype than its root";
     known.inputs.push_back({id, graph::InputKind::kActivation});
   }
   for (const auto& [id, tensor] : program.constants) {
@@ -147,7 +152,8 @@ std::string print(const Program& program) {
   };
   std::vector<std::string> lines;
   for (const auto& [id, view] : program.views) {
-    lines.push_back("view " + declare(id) + " = %" + program.graph.values[static_cast<std::size_t>(view.root)].name + " + " + std::to_string(view.offset) + "\n");
+    lines.push_back("view " + declare(id) + " = %" + program.graph.values[static_cast<std::size_t>(view.root)].name + " + " +
+                    std::to_string(view.offset) + "\n");
   }
   for (const auto& [id, tensor] : program.constants) lines.push_back("constant " + declare(id) + "\n");
   std::sort(lines.begin(), lines.end());

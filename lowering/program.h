@@ -14,7 +14,8 @@
 
 namespace dynrun::lowering {
 
-/// A value that shares its root's buffer; its own TensorType gives sizes and strides, `offset` (elements) is from the root's first.
+/// A value that shares its root's buffer; its own TensorType gives sizes and strides, `offset` (elements) is from the root's
+/// first.
 struct View {
   graph::ValueId root = graph::kNoValue;
   std::int64_t offset = 0;
@@ -25,8 +26,8 @@ struct Program {
   std::unordered_map<graph::ValueId, View> views;            // the root is never itself a view
   std::unordered_map<graph::ValueId, at::Tensor> constants;  // computed at compile time and kept by the executable
   std::vector<at::Tensor> examples;                          // one an input; contents of activations are not to be read
-  std::vector<graph::TensorType> output_types;               // what eager gave: a pass may change an inner value's strides, never these
-  std::vector<bool> folded;                                  // one an input: its content was read at compile time
+  std::vector<graph::TensorType> output_types;  // what eager gave: a pass may change an inner value's strides, never these
+  std::vector<bool> folded;                     // one an input: its content was read at compile time
   const Options* options = nullptr;
 
   graph::ValueId root(graph::ValueId id) const;

@@ -38,7 +38,8 @@ struct Space {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, std::vector<LibraryKernel> claims) : program_(program), uses_(program), claims_(std::move(claims)) {}
+  Scheduler(const Program& program, std::vector<LibraryKernel> claims)
+      : program_(program), uses_(program), claims_(std::move(claims)) {}
 
   std::vector<Unit> run() {
     std::size_t count = program_.graph.nodes.size();
@@ -109,7 +110,8 @@ class Scheduler {
     const graph::Node& at = program_.graph.nodes[static_cast<std::size_t>(node)];
     for (const graph::Argument& argument : at.arguments) depend(id, argument);
     for (ValueId value : at.outputs) {
-      if (value != kNoValue && makers_.count(program_.root(value)) == 0 && !is_given(program_.root(value))) makers_[value].push_back(id);
+      if (value != kNoValue && makers_.count(program_.root(value)) == 0 && !is_given(program_.root(value)))
+        makers_[value].push_back(id);
     }
     if (program_.has_effect(node)) {
       if (last_effect_ >= 0) draft(id).after.insert(last_effect_);
@@ -186,13 +188,15 @@ class Scheduler {
     return rows >= kFewRows || row <= kLongRow;
   }
 
-  /// Parts that some kernel has yet to store can be stored in their place at once; where most lie in memory, libtorch joins them.
+  /// Parts that some kernel has yet to store can be stored in their place at once; where most lie in memory, libtorch joins
+  /// them.
   bool add_cat(std::int32_t node) {
     std::vector<ValueId> parts = concatenated(program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (parts.empty()) return false;
     auto fusable = [&](ValueId value) {
       auto found = makers_.find(value);
-      return found != makers_.end() && found->second.size() == 1 && draft(find(found->second[0])).is_group() && uses_.only_reader(value, node);
+      return found != makers_.end() && found->second.size() == 1 && draft(find(found->second[0])).is_group() &&
+             uses_.only_reader(value, node);
     };
     if (std::count_if(parts.begin(), parts.end(), fusable) * 2 >= static_cast<std::ptrdiff_t>(parts.size())) return false;
     std::optional<LibraryKernel> kernel = cat_kernel(program_, node);
@@ -203,9 +207,8 @@ class Scheduler {
   bool touches_half(const graph::Node& node) const {
     std::vector<ValueId> values = node.outputs;
     for (const graph::Argument& argument : node.arguments) collect(argument, values);
-    return std::any_of(values.begin(), values.end(), [&](ValueId id) {
-      return id != kNoValue && program_.graph.type_of(id).dtype == c10::ScalarType::Half;
-    });
+    return std::any_of(values.begin(), values.end(),
+                       [&](ValueId id) { return id != kNoValue && program_.graph.type_of(id).dtype == c10::ScalarType::Half; });
   }
 
   bool add_fused(std::int32_t node) {
@@ -264,7 +267,8 @@ class Scheduler {
   }
 
   bool reaches_through_others(const std::set<std::int32_t>& dependencies, std::int32_t to) {
-    return std::any_of(dependencies.begin(), dependencies.end(), [&](std::int32_t before) { return find(before) != to && reaches(before, to); });
+    return std::any_of(dependencies.begin(), dependencies.end(),
+                       [&](std::int32_t before) { return find(before) != to && reaches(before, to); });
   }
 
   void place(std::int32_t node, Definition definition, const Space& space, bool multiple) {
@@ -279,8 +283,8 @@ class Scheduler {
       for (std::int32_t maker : found->second) {
         std::int32_t id = find(maker);
         dependencies.insert(id);
-        bool can_inline = draft(id).is_group() && found->second.size() == 1 && !program_.is_view(read->value) && read->natural &&
-                          is_natural(draft(id).group, read->value) && draft(id).epoch == epoch_;
+        bool can_inline = draft(id).is_group() && found->second.size() == 1 && !program_.is_view(read->value) &&
+                          read->natural && is_natural(draft(id).group, read->value) && draft(id).epoch == epoch_;
         if (!can_inline) refused.insert(id);
         if (can_inline && accepts(draft(id).group, definition, space)) saved[id] += element_count(read->sizes);
       }
@@ -311,7 +315,8 @@ class Scheduler {
     return false;
   }
 
-  void join(std::int32_t home, std::int32_t node, Definition definition, const Space& space, const std::set<std::int32_t>& dependencies) {
+  void join(std::int32_t home, std::int32_t node, Definition definition, const Space& space,
+            const std::set<std::int32_t>& dependencies) {
     Draft& target = draft(home);
     if (target.group.reduced.empty()) target.group.reduced = space.reduced;
     makers_[definition.value].push_back(home);
@@ -331,8 +336,10 @@ class Scheduler {
     for (const Expression* read : reads) {
       auto found = makers_.find(program_.root(read->value));
       if (found == makers_.end()) continue;
-      bool made_there = std::any_of(found->second.begin(), found->second.end(), [&](std::int32_t maker) { return find(maker) == other; });
-      bool inlined = !program_.is_view(read->value) && read->natural && found->second.size() == 1 && is_natural(draft(other).group, read->value);
+      bool made_there =
+          std::any_of(found->second.begin(), found->second.end(), [&](std::int32_t maker) { return find(maker) == other; });
+      bool inlined = !program_.is_view(read->value) && read->natural && found->second.size() == 1 &&
+                     is_natural(draft(other).group, read->value);
       if (made_there && !inlined) return true;
     }
     return false;
@@ -342,7 +349,9 @@ class Scheduler {
   void try_merge(std::int32_t home, std::int32_t other) {
     FusionGroup& a = draft(home).group;
     FusionGroup& b = draft(other).group;
-    if (a.space != b.space || draft(home).epoch != draft(other).epoch || a.definitions.size() + b.definitions.size() > kMostDefinitions) return;
+    if (a.space != b.space || draft(home).epoch != draft(other).epoch ||
+        a.definitions.size() + b.definitions.size() > kMostDefinitions)
+      return;
     if (a.reduced != b.reduced && !a.reduced.empty() && !b.reduced.empty()) return;
     if (reaches_through_others(draft(home).after, other) || reaches(other, home)) return;
     if (needs_buffers_of(a, other)) return;
@@ -403,7 +412,8 @@ class Scheduler {
     if (uses_.is_output(value) || uses_.has_views(value)) return true;
     auto found = readers_of_drafts().find(value);
     if (found == readers_of_drafts().end()) return false;
-    return std::any_of(found->second.begin(), found->second.end(), [&](std::int32_t reader) { return reader == kOutside || find(reader) != id; });
+    return std::any_of(found->second.begin(), found->second.end(),
+                       [&](std::int32_t reader) { return reader == kOutside || find(reader) != id; });
   }
 
   /// Which drafts read each value. A fused draft reads what its expressions load.
@@ -416,7 +426,8 @@ class Scheduler {
       if (at.claim) {
         for (ValueId value : at.claim->inputs) note(value, id);
       } else if (at.dispatch >= 0) {
-        for (const graph::Argument& argument : program_.graph.nodes[static_cast<std::size_t>(at.dispatch)].arguments) note(argument, id);
+        for (const graph::Argument& argument : program_.graph.nodes[static_cast<std::size_t>(at.dispatch)].arguments)
+          note(argument, id);
       } else {
         for (const Definition& definition : at.group.definitions) {
           std::vector<const Expression*> reads;

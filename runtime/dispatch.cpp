@@ -1,9 +1,9 @@
 #include "runtime/dispatch.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
-#include <ATen/ScalarOps.h>
 
 namespace dynrun::runtime {
 namespace {
@@ -13,7 +13,8 @@ using ValueOf = std::function<const c10::IValue&(graph::ValueId)>;
 c10::IValue build(const graph::Argument& argument, const c10::Type& type, const ValueOf& value);
 
 template <typename T, typename Convert>
-c10::IValue build_list(const std::vector<graph::Argument>& items, const c10::Type& element, const ValueOf& value, Convert convert) {
+c10::IValue build_list(const std::vector<graph::Argument>& items, const c10::Type& element, const ValueOf& value,
+                       Convert convert) {
   c10::List<T> list;
   list.reserve(items.size());
   for (const graph::Argument& item : items) list.push_back(convert(build(item, element, value)));
@@ -26,7 +27,8 @@ c10::IValue build_items(const std::vector<graph::Argument>& items, const c10::Ty
   const c10::TypePtr& element = list->castRaw<c10::ListType>()->getElementType();
   switch (element->kind()) {
     case c10::TypeKind::TensorType:
-      return build_list<at::Tensor>(items, *element, value, [](const c10::IValue& v) { return v.isNone() ? at::Tensor() : v.toTensor(); });
+      return build_list<at::Tensor>(items, *element, value,
+                                    [](const c10::IValue& v) { return v.isNone() ? at::Tensor() : v.toTensor(); });
     case c10::TypeKind::OptionalType:
       return build_list<std::optional<at::Tensor>>(items, *element, value, [](const c10::IValue& v) {
         return v.isNone() || !v.toTensor().defined() ? std::nullopt : std::optional(v.toTensor());
@@ -49,7 +51,8 @@ c10::IValue build(const graph::Argument& argument, const c10::Type& type, const 
   if (argument.is_value()) return argument.value() == graph::kNoValue ? c10::IValue() : value(argument.value());
   const c10::IValue& constant = argument.constant();
   // A Python number where the schema says Tensor: a wrapped number, which does not decide the result's dtype.
-  if (type.kind() == c10::TypeKind::TensorType && constant.isScalar()) return at::native::wrapped_scalar_tensor(constant.toScalar());
+  if (type.kind() == c10::TypeKind::TensorType && constant.isScalar())
+    return at::native::wrapped_scalar_tensor(constant.toScalar());
   return constant;
 }
 
@@ -74,7 +77,8 @@ void take_results(const graph::Node& node, torch::jit::Stack& stack,
       continue;
     }
     auto list = stack[i].toListRef();
-    TORCH_CHECK(static_cast<std::int32_t>(list.size()) == length, node.op_name(), " returned a list of ", list.size(), ", recorded ", length);
+    TORCH_CHECK(static_cast<std::int32_t>(list.size()) == length, node.op_name(), " returned a list of ", list.size(),
+                ", recorded ", length);
     for (const c10::IValue& item : list) {
       graph::ValueId id = node.outputs[next++];
       if (id != graph::kNoValue) store(id, item);
@@ -90,12 +94,14 @@ ModeGuard::ModeGuard(const graph::Mode& mode)
   if (c10::InferenceMode::is_enabled() != mode.inference) inference_.emplace(mode.inference);
   at::GradMode::set_enabled(mode.grad_enabled);
   if (mode.autocast != old_autocast_) at::autocast::set_autocast_enabled(at::kCPU, mode.autocast);
-  if (mode.autocast && mode.autocast_dtype != old_autocast_dtype_) at::autocast::set_autocast_dtype(at::kCPU, mode.autocast_dtype);
+  if (mode.autocast && mode.autocast_dtype != old_autocast_dtype_)
+    at::autocast::set_autocast_dtype(at::kCPU, mode.autocast_dtype);
 }
 
 ModeGuard::~ModeGuard() {
   if (at::autocast::is_autocast_enabled(at::kCPU) != old_autocast_) at::autocast::set_autocast_enabled(at::kCPU, old_autocast_);
-  if (at::autocast::get_autocast_dtype(at::kCPU) != old_autocast_dtype_) at::autocast::set_autocast_dtype(at::kCPU, old_autocast_dtype_);
+  if (at::autocast::get_autocast_dtype(at::kCPU) != old_autocast_dtype_)
+    at::autocast::set_autocast_dtype(at::kCPU, old_autocast_dtype_);
   inference_.reset();
   at::GradMode::set_enabled(old_grad_);
 }

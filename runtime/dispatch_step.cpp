@@ -36,7 +36,8 @@ class DispatchStep final : public Step {
   void run(Slots& slots) const override {
     torch::jit::Stack stack;
     c10::IValue scratch;
-    push_arguments(node_, [&](ValueId id) -> const c10::IValue& { return scratch = slots[slot(id)]; }, stack);
+    push_arguments(
+        node_, [&](ValueId id) -> const c10::IValue& { return scratch = slots[slot(id)]; }, stack);
     node_.op.callBoxed(stack);
     take_results(node_, stack, [&](ValueId id, c10::IValue result) { put(slots, id, std::move(result)); });
   }
@@ -65,10 +66,12 @@ class DispatchStep final : public Step {
     const graph::TensorType& type = types_.at(id);
     // An operator whose schema hides that it may return its argument, or a tensor that only looks conjugated or negated:
     // kernels read plain memory, and the arena's memory is soon another value's.
-    bool unsafe = tensor.defined() && (tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() || tensor.storage().unsafeGetStorageImpl() == slots.arena());
+    bool unsafe = tensor.defined() && (tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() ||
+                                       tensor.storage().unsafeGetStorageImpl() == slots.arena());
     if (unsafe) tensor = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype)).copy_(tensor);
     if (tensor.defined() && !same_layout(tensor, type)) {
-      TORCH_CHECK(tensor.sizes() == type.sizes, node_.op_name(), " gave ", tensor.sizes(), ", recorded ", c10::IntArrayRef(type.sizes));
+      TORCH_CHECK(tensor.sizes() == type.sizes, node_.op_name(), " gave ", tensor.sizes(), ", recorded ",
+                  c10::IntArrayRef(type.sizes));
       at::Tensor copy = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype));
       copy.copy_(tensor);
       tensor = std::move(copy);

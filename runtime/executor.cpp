@@ -90,7 +90,8 @@ class Executor final : public Executable {
       }
     }
     for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
-      if (plan_.slots[i].kind == SlotKind::kView && !is_per_run(plan_.slots[i].root)) prepare(frame.slots, static_cast<SlotId>(i));
+      if (plan_.slots[i].kind == SlotKind::kView && !is_per_run(plan_.slots[i].root))
+        prepare(frame.slots, static_cast<SlotId>(i));
     }
   }
 
@@ -127,7 +128,8 @@ class Executor final : public Executable {
   bool overlap(c10::ArrayRef<at::Tensor> inputs) const {
     for (std::int32_t written : plan_.written_inputs) {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (static_cast<std::int32_t>(i) != written && inputs[i].is_alias_of(inputs[static_cast<std::size_t>(written)])) return true;
+        if (static_cast<std::int32_t>(i) != written && inputs[i].is_alias_of(inputs[static_cast<std::size_t>(written)]))
+          return true;
       }
     }
     return false;

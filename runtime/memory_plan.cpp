@@ -12,7 +12,8 @@ constexpr std::int64_t kAlignment = 64;
 std::int64_t plan_memory(std::vector<BufferLife>& buffers) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   std::vector<std::size_t> placed;  // by offset
   std::int64_t total = 0;
   for (std::size_t next : order) {

@@ -1,5 +1,5 @@
-// libtorch's at::parallel_for is inline and needs OpenMP at compile time. This asks for the same, by hand, of the OpenMP runtime
-// that libtorch itself runs on: there is one pool of threads, sized by torch.set_num_threads.
+// libtorch's at::parallel_for is inline and needs OpenMP at compile time. This asks for the same, by hand, of the OpenMP
+// runtime that libtorch itself runs on: there is one pool of threads, sized by torch.set_num_threads.
 
 #include "runtime/plan.h"
 

@@ -29,16 +29,16 @@ struct SlotPlan {
 
 struct Action {
   std::unique_ptr<Step> step;
-  std::vector<SlotId> prepare;                      // kFresh and per-run kView slots that the step needs and that do not exist yet
-  std::vector<std::pair<SlotId, SlotId>> copies;    // (from, to): contents to copy before the step
-  std::vector<SlotId> release;                      // slots without a reader after this action (not the arena's)
+  std::vector<SlotId> prepare;  // kFresh and per-run kView slots that the step needs and that do not exist yet
+  std::vector<std::pair<SlotId, SlotId>> copies;  // (from, to): contents to copy before the step
+  std::vector<SlotId> release;                    // slots without a reader after this action (not the arena's)
 };
 
 /// An output is a slot; one that is a view of an input or another output is made at the end, with autograd's view tracking.
 struct OutputPlan {
-  SlotId slot = -1;               // -1: undefined
-  std::int32_t same_as = -1;      // an earlier output that is this very tensor
-  bool is_view = false;           // of `slot`, with `type` and `view_offset`
+  SlotId slot = -1;           // -1: undefined
+  std::int32_t same_as = -1;  // an earlier output that is this very tensor
+  bool is_view = false;       // of `slot`, with `type` and `view_offset`
   graph::TensorType type;
   std::int64_t view_offset = 0;
 };

@@ -18,14 +18,17 @@ class Replayer final : public Executable {
   }
 
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
-    TORCH_CHECK(inputs.size() == graph_->inputs.size(), "a graph of ", graph_->inputs.size(), " inputs was given ", inputs.size());
+    TORCH_CHECK(inputs.size() == graph_->inputs.size(), "a graph of ", graph_->inputs.size(), " inputs was given ",
+                inputs.size());
     std::vector<c10::IValue> values(graph_->values.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) values[index(graph_->inputs[i].value)] = inputs[i];
     const graph::Mode* mode = nullptr;
     std::optional<ModeGuard> guard;
     torch::jit::Stack stack;
     std::function<const c10::IValue&(ValueId)> value = [&](ValueId id) -> const c10::IValue& { return values[index(id)]; };
-    std::function<void(ValueId, c10::IValue)> store = [&](ValueId id, c10::IValue result) { values[index(id)] = std::move(result); };
+    std::function<void(ValueId, c10::IValue)> store = [&](ValueId id, c10::IValue result) {
+      values[index(id)] = std::move(result);
+    };
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       if (mode == nullptr || !(*mode == node.mode)) {
@@ -91,9 +94,12 @@ class Replayer final : public Executable {
   /// A host value that is handed out travels in a tensor without dimensions.
   c10::ScalarType host_dtype(ValueId id) const {
     switch (std::get<graph::HostType>(graph_->values[index(id)].type)) {
-      case graph::HostType::kInt: return c10::kLong;
-      case graph::HostType::kFloat: return c10::kDouble;
-      case graph::HostType::kBool: return c10::kBool;
+      case graph::HostType::kInt:
+        return c10::kLong;
+      case graph::HostType::kFloat:
+        return c10::kDouble;
+      case graph::HostType::kBool:
+        return c10::kBool;
     }
     return c10::kLong;
   }

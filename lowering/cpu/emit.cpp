@@ -4,8 +4,8 @@
 //     for each level: compute the row's scalars that the level needs, then one pass over the row
 //     store the row's results
 //
-// A pass over the row is a vector loop, then the rest under a mask. With `vector_rows` the lanes are rows: everything is a vector,
-// the inner loops are scalar, and the mask cuts the last rows.
+// A pass over the row is a vector loop, then the rest under a mask. With `vector_rows` the lanes are rows: everything is a
+// vector, the inner loops are scalar, and the mask cuts the last rows.
 
 #include "lowering/cpu/emit.h"
 #include "lowering/cpu/math.h"
@@ -19,21 +19,40 @@ namespace {
 using c10::ScalarType;
 using llvm::Value;
 
-bool is_signed(ScalarType dtype) { return dtype != ScalarType::Byte && dtype != ScalarType::Bool; }
+bool is_signed(ScalarType dtype) {
+  return dtype != ScalarType::Byte && dtype != ScalarType::Bool;
+}
 
 bool is_heavy(PointOp op) {
   switch (op) {
-    case PointOp::kExp: case PointOp::kExpm1: case PointOp::kLog: case PointOp::kLog1p: case PointOp::kLog2: case PointOp::kLog10:
-    case PointOp::kSin: case PointOp::kCos: case PointOp::kTan: case PointOp::kAtan: case PointOp::kTanh: case PointOp::kErf:
-    case PointOp::kPow: return true;
-    default: return false;
+    case PointOp::kExp:
+    case PointOp::kExpm1:
+    case PointOp::kLog:
+    case PointOp::kLog1p:
+    case PointOp::kLog2:
+    case PointOp::kLog10:
+    case PointOp::kSin:
+    case PointOp::kCos:
+    case PointOp::kTan:
+    case PointOp::kAtan:
+    case PointOp::kTanh:
+    case PointOp::kErf:
+    case PointOp::kPow:
+      return true;
+    default:
+      return false;
   }
 }
 
 class KernelEmitter {
  public:
   KernelEmitter(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name)
-      : kernel_(kernel), module_(module), context_(module.getContext()), b_(context_), math_(b_), shape_(unit_shape(kernel, target)),
+      : kernel_(kernel),
+        module_(module),
+        context_(module.getContext()),
+        b_(context_),
+        math_(b_),
+        shape_(unit_shape(kernel, target)),
         lanes_(target.float_lanes()) {
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
@@ -61,10 +80,10 @@ class KernelEmitter {
   /// What is known while code for a row, or for one turn of the inner loop, is emitted.
   struct Turn {
     bool inner = false;
-    std::vector<Value*> indices;      // of every loop; the vectorised one's first lane
-    Value* mask = nullptr;            // lanes that exist; null: all
+    std::vector<Value*> indices;  // of every loop; the vectorised one's first lane
+    Value* mask = nullptr;        // lanes that exist; null: all
     std::unordered_map<std::int32_t, Value*> values;
-    int unroll = 0;                   // which copy of an unrolled body
+    int unroll = 0;  // which copy of an unrolled body
   };
 
   struct Level {
@@ -75,7 +94,9 @@ class KernelEmitter {
   };
 
   const LoopOp& op(std::int32_t id) const { return kernel_.ops[static_cast<std::size_t>(id)]; }
-  std::size_t vector_loop() const { return kernel_.vector_rows ? static_cast<std::size_t>(kernel_.outer) - 1 : kernel_.dims.size() - 1; }
+  std::size_t vector_loop() const {
+    return kernel_.vector_rows ? static_cast<std::size_t>(kernel_.outer) - 1 : kernel_.dims.size() - 1;
+  }
   Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
 
   // ---- analysis -------------------------------------------------------------------------------------------------------------
@@ -149,27 +170,40 @@ class KernelEmitter {
 
   llvm::Type* register_type(ScalarType dtype) {
     switch (dtype) {
-      case ScalarType::Double: return b_.getDoubleTy();
-      case ScalarType::Bool: return b_.getInt1Ty();
-      case ScalarType::Long: return b_.getInt64Ty();
-      case ScalarType::Int: return b_.getInt32Ty();
-      case ScalarType::Short: return b_.getInt16Ty();
+      case ScalarType::Double:
+        return b_.getDoubleTy();
+      case ScalarType::Bool:
+        return b_.getInt1Ty();
+      case ScalarType::Long:
+        return b_.getInt64Ty();
+      case ScalarType::Int:
+        return b_.getInt32Ty();
+      case ScalarType::Short:
+        return b_.getInt16Ty();
       case ScalarType::Char:
-      case ScalarType::Byte: return b_.getInt8Ty();
-      default: return b_.getFloatTy();
+      case ScalarType::Byte:
+        return b_.getInt8Ty();
+      default:
+        return b_.getFloatTy();
     }
   }
 
   llvm::Type* memory_type(ScalarType dtype) {
     switch (dtype) {
-      case ScalarType::Bool: return b_.getInt8Ty();
-      case ScalarType::Half: return b_.getHalfTy();
-      case ScalarType::BFloat16: return b_.getInt16Ty();
-      default: return register_type(dtype);
+      case ScalarType::Bool:
+        return b_.getInt8Ty();
+      case ScalarType::Half:
+        return b_.getHalfTy();
+      case ScalarType::BFloat16:
+        return b_.getInt16Ty();
+      default:
+        return register_type(dtype);
     }
   }
 
-  llvm::Type* widen(llvm::Type* scalar, bool vector) { return vector ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes_)) : scalar; }
+  llvm::Type* widen(llvm::Type* scalar, bool vector) {
+    return vector ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes_)) : scalar;
+  }
   Value* splat(Value* scalar) { return b_.CreateVectorSplat(static_cast<unsigned>(lanes_), scalar); }
   bool is_vector(const Turn& turn) const { return kernel_.vector_rows || turn.inner; }
 
@@ -210,8 +244,9 @@ class KernelEmitter {
       return from_float ? b_.CreateFCmpUNE(value, zero) : b_.CreateICmpNE(value, zero);
     }
     if (from_float && to_float) {
-      Value* out = value->getType() == type ? value
-                   : to == ScalarType::Double ? b_.CreateFPExt(value, type) : b_.CreateFPTrunc(value, type);
+      Value* out = value->getType() == type   ? value
+                   : to == ScalarType::Double ? b_.CreateFPExt(value, type)
+                                              : b_.CreateFPTrunc(value, type);
       if (to == ScalarType::Half) return b_.CreateFPExt(b_.CreateFPTrunc(out, widen(b_.getHalfTy(), vector)), type);
       if (to == ScalarType::BFloat16) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(out), 16), type);
       return out;
@@ -243,7 +278,8 @@ class KernelEmitter {
 
   Value* lane_addresses(Value* base, std::int64_t stride, llvm::Type* element) {
     std::vector<llvm::Constant*> steps;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane * stride), true));
+    for (std::int64_t lane = 0; lane < lanes_; ++lane)
+      steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane * stride), true));
     return b_.CreateGEP(element, base, llvm::ConstantVector::get(steps));
   }
 
@@ -263,7 +299,8 @@ class KernelEmitter {
       value = turn.mask == nullptr ? static_cast<Value*>(b_.CreateAlignedLoad(type, base, align))
                                    : b_.CreateMaskedLoad(type, base, align, turn.mask, llvm::Constant::getNullValue(type));
     } else {
-      value = b_.CreateMaskedGather(type, lane_addresses(base, stride, element), align, full_mask(turn), llvm::Constant::getNullValue(type));
+      value = b_.CreateMaskedGather(type, lane_addresses(base, stride, element), align, full_mask(turn),
+                                    llvm::Constant::getNullValue(type));
     }
     return from_memory(value, dtype);
   }
@@ -302,7 +339,8 @@ class KernelEmitter {
     if (!is_vector(turn)) return first;
     if (loop_index != vector_loop()) return splat(first);
     std::vector<llvm::Constant*> steps;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane)));
+    for (std::int64_t lane = 0; lane < lanes_; ++lane)
+      steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane)));
     return b_.CreateAdd(splat(first), llvm::ConstantVector::get(steps));
   }
 
@@ -326,17 +364,21 @@ class KernelEmitter {
 
   Value* compute(std::int32_t id, const LoopOp& at, Turn& turn) {
     switch (at.kind) {
-      case ExpressionKind::kLoad: return load(at.access, turn);
-      case ExpressionKind::kIndex: return index(at, turn);
+      case ExpressionKind::kLoad:
+        return load(at.access, turn);
+      case ExpressionKind::kIndex:
+        return index(at, turn);
       case ExpressionKind::kPoint: {
         llvm::SmallVector<Value*> arguments;
         for (std::int32_t argument : at.arguments) arguments.push_back(value(argument, turn));
         ScalarType from = op(at.arguments[0]).dtype;
-        Value* result = at.op == PointOp::kCast ? convert(arguments[0], from, at.dtype) : math_.emit(at.op, arguments, is_signed(from));
+        Value* result =
+            at.op == PointOp::kCast ? convert(arguments[0], from, at.dtype) : math_.emit(at.op, arguments, is_signed(from));
         if (turn.inner && scratch_.count(id) != 0) store_scratch(id, result, turn);
         return result;
       }
-      default: llvm_unreachable("reductions are values of the row");
+      default:
+        llvm_unreachable("reductions are values of the row");
     }
   }
 
@@ -374,15 +416,19 @@ class KernelEmitter {
     bool lowest = at.reduce == ReduceOp::kMax;
     if (floating) return llvm::ConstantFP::getInfinity(type, lowest);
     unsigned bits = type->getScalarSizeInBits();
-    if (!is_signed(at.dtype)) return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
+    if (!is_signed(at.dtype))
+      return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
     return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
   }
 
   Value* combine(const LoopOp& at, Value* a, Value* b) {
     switch (at.reduce) {
-      case ReduceOp::kSum: return c10::isFloatingType(at.dtype) ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
-      case ReduceOp::kMax: return math_.extremum(true, a, b, is_signed(at.dtype));
-      case ReduceOp::kMin: return math_.extremum(false, a, b, is_signed(at.dtype));
+      case ReduceOp::kSum:
+        return c10::isFloatingType(at.dtype) ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+      case ReduceOp::kMax:
+        return math_.extremum(true, a, b, is_signed(at.dtype));
+      case ReduceOp::kMin:
+        return math_.extremum(false, a, b, is_signed(at.dtype));
     }
     return a;
   }
@@ -397,7 +443,8 @@ class KernelEmitter {
     for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
       if (kernel_.ops[i].kind != ExpressionKind::kReduce) continue;
       auto& slots = accumulators_[static_cast<std::int32_t>(i)];
-      for (int copy = 0; copy < unroll(); ++copy) slots.push_back(b_.CreateAlloca(widen(register_type(kernel_.ops[i].dtype), true)));
+      for (int copy = 0; copy < unroll(); ++copy)
+        slots.push_back(b_.CreateAlloca(widen(register_type(kernel_.ops[i].dtype), true)));
     }
   }
 
@@ -477,7 +524,8 @@ class KernelEmitter {
 
   Value* lane_mask(Value* first, Value* end) {
     std::vector<llvm::Constant*> steps;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(b_.getInt32Ty(), static_cast<std::uint64_t>(lane)));
+    for (std::int64_t lane = 0; lane < lanes_; ++lane)
+      steps.push_back(llvm::ConstantInt::get(b_.getInt32Ty(), static_cast<std::uint64_t>(lane)));
     Value* left = b_.CreateTrunc(b_.CreateSub(end, first), b_.getInt32Ty());
     return b_.CreateICmpSLT(llvm::ConstantVector::get(steps), splat(left));
   }
@@ -557,8 +605,8 @@ class KernelEmitter {
   std::vector<Value*> buffers_;
   std::vector<Level> levels_;
   std::unordered_map<std::int32_t, std::vector<Value*>> accumulators_;
-  std::unordered_map<std::int32_t, Value*> spread_;          // row values over all lanes
-  std::unordered_map<std::int32_t, Value*> scratch_;         // values kept for the row; null until a pass has written them
+  std::unordered_map<std::int32_t, Value*> spread_;   // row values over all lanes
+  std::unordered_map<std::int32_t, Value*> scratch_;  // values kept for the row; null until a pass has written them
   std::unordered_map<std::int32_t, Value*> scratch_memory_;
 };
 

@@ -43,7 +43,8 @@ class Jit {
     return *jit;
   }
 
-  std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
+  std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,
+                                      const std::function<void(const std::string&, const std::string&)>& dump) {
     std::lock_guard lock(mutex_);
     std::vector<std::string> texts;
     for (const Kernel* kernel : kernels) texts.push_back(print(*kernel));
@@ -193,7 +194,8 @@ UnitShape unit_shape(const Kernel& kernel, const Target& target) {
   return shape;
 }
 
-std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
+std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,
+                                    const std::function<void(const std::string&, const std::string&)>& dump) {
   return Jit::instance().compile(kernels, dump);
 }
 

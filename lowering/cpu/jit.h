@@ -22,14 +22,15 @@ const Target& host_target();
 /// How a kernel's iteration space is cut into units of work.
 struct UnitShape {
   std::int64_t units = 1;
-  std::int64_t blocks = 1;        // pieces of the innermost loop, for kernels without reductions
+  std::int64_t blocks = 1;  // pieces of the innermost loop, for kernels without reductions
   std::int64_t block_size = 0;
-  std::int64_t elements = 0;      // of one unit, about
+  std::int64_t elements = 0;  // of one unit, about
 };
 UnitShape unit_shape(const Kernel& kernel, const Target& target);
 
 /// One function a kernel, in order; kernels of equal text share one, within the call and with earlier calls. `dump` gets the
 /// text of "llvm" when set.
-std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels, const std::function<void(const std::string&, const std::string&)>& dump);
+std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,
+                                    const std::function<void(const std::string&, const std::string&)>& dump);
 
 }  // namespace dynrun::lowering::cpu

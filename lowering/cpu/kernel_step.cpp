@@ -50,7 +50,8 @@ class KernelStep final : public runtime::Step {
 
 }  // namespace
 
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<runtime::SlotId> slots) {
+std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function,
+                                                std::vector<runtime::SlotId> slots) {
   return std::make_unique<KernelStep>(kernel, function, std::move(slots));
 }
 

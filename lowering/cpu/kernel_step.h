@@ -9,6 +9,7 @@
 namespace dynrun::lowering::cpu {
 
 /// `slots`: the slot of each of the kernel's buffers.
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<runtime::SlotId> slots);
+std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function,
+                                                std::vector<runtime::SlotId> slots);
 
 }  // namespace dynrun::lowering::cpu

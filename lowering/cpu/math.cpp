@@ -59,11 +59,14 @@ llvm::ArrayRef<std::pair<const char*, void*>> Math::libm_functions() {
 llvm::Type* Math::integer_type(Value* like) const {
   llvm::Type* scalar = like->getType()->getScalarType();
   llvm::Type* integer = b_.getIntNTy(scalar->getScalarSizeInBits());
-  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType())) return llvm::FixedVectorType::get(integer, vector->getNumElements());
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType()))
+    return llvm::FixedVectorType::get(integer, vector->getNumElements());
   return integer;
 }
 
-Math::Value* Math::fma(Value* a, Value* b, Value* c) { return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c}); }
+Math::Value* Math::fma(Value* a, Value* b, Value* c) {
+  return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+}
 
 Math::Value* Math::polynomial(Value* x, llvm::ArrayRef<double> coefficients) {
   Value* sum = number(x, coefficients[0]);
@@ -71,7 +74,9 @@ Math::Value* Math::polynomial(Value* x, llvm::ArrayRef<double> coefficients) {
   return sum;
 }
 
-Math::Value* Math::call(llvm::Intrinsic::ID id, Value* a) { return b_.CreateUnaryIntrinsic(id, a); }
+Math::Value* Math::call(llvm::Intrinsic::ID id, Value* a) {
+  return b_.CreateUnaryIntrinsic(id, a);
+}
 
 Math::Value* Math::library_call(const char* name, llvm::ArrayRef<Value*> arguments) {
   llvm::Type* type = arguments[0]->getType();
@@ -94,7 +99,8 @@ Math::Value* Math::library_call(const char* name, llvm::ArrayRef<Value*> argumen
 Math::Value* Math::power_of_two(Value* n) {
   Value* bits = b_.CreateShl(b_.CreateAdd(n, llvm::ConstantInt::get(n->getType(), 127)), 23);
   llvm::Type* type = b_.getFloatTy();
-  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(n->getType())) type = llvm::FixedVectorType::get(type, vector->getNumElements());
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(n->getType()))
+    type = llvm::FixedVectorType::get(type, vector->getNumElements());
   return b_.CreateBitCast(bits, type);
 }
 
@@ -109,7 +115,8 @@ Math::Value* Math::exp(Value* x) {
   Value* whole = b_.CreateFSub(shifted, magic);
   Value* r = fma(whole, number(x, -0.693359375), x);
   r = fma(whole, number(x, 2.12194440e-4), r);
-  Value* p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  Value* p =
+      polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   Value* y = b_.CreateFAdd(fma(p, b_.CreateFMul(r, r), r), number(x, 1.0));
   Value* half = b_.CreateAShr(n, 1);
   return b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(n, half)));
@@ -127,15 +134,16 @@ Math::Value* Math::log(Value* x) {
   Value* scaled = b_.CreateSelect(tiny, b_.CreateFMul(x, number(x, 8388608.0)), x);
   Value* bits = b_.CreateBitCast(scaled, integer_type(x));
   Value* exponent = b_.CreateSub(b_.CreateLShr(bits, 23), integer(x, 126));
-  Value* mantissa = b_.CreateBitCast(b_.CreateOr(b_.CreateAnd(bits, integer(x, 0x007fffff)), integer(x, 0x3f000000)), x->getType());
+  Value* mantissa =
+      b_.CreateBitCast(b_.CreateOr(b_.CreateAnd(bits, integer(x, 0x007fffff)), integer(x, 0x3f000000)), x->getType());
   Value* low = b_.CreateFCmpOLT(mantissa, number(x, 0.707106781186547524));
   Value* m = b_.CreateFSub(b_.CreateSelect(low, b_.CreateFAdd(mantissa, mantissa), mantissa), number(x, 1.0));
   exponent = b_.CreateSub(exponent, b_.CreateZExt(low, exponent->getType()));
   Value* e = b_.CreateSIToFP(exponent, x->getType());
   e = b_.CreateSelect(tiny, b_.CreateFSub(e, number(x, 23.0)), e);
   Value* z = b_.CreateFMul(m, m);
-  Value* y = polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-                            2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  Value* y = polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                            -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
   y = b_.CreateFMul(b_.CreateFMul(y, m), z);
   y = fma(e, number(x, -2.12194440e-4), y);
   y = fma(z, number(x, -0.5), y);
@@ -174,8 +182,8 @@ Math::Value* Math::erf(Value* x) {
   Value* z = b_.CreateFMul(clamped, clamped);
   Value* above = polynomial(z, {-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
                                 -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02});
-  Value* below = polynomial(z, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
-                                -1.42647390514189e-02});
+  Value* below = polynomial(
+      z, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02});
   Value* y = b_.CreateFDiv(b_.CreateFMul(clamped, above), below);
   // From here on float32's erf is 1, and 1 - |erf| has to be 0.
   Value* far = b_.CreateFCmpOGE(call(llvm::Intrinsic::fabs, x), number(x, 3.925));
@@ -185,25 +193,46 @@ Math::Value* Math::erf(Value* x) {
 Math::Value* Math::float_unary(PointOp op, Value* x) {
   bool single = x->getType()->getScalarType()->isFloatTy();
   switch (op) {
-    case PointOp::kNeg: return b_.CreateFNeg(x);
-    case PointOp::kAbs: return call(llvm::Intrinsic::fabs, x);
-    case PointOp::kSqrt: return call(llvm::Intrinsic::sqrt, x);
-    case PointOp::kFloor: return call(llvm::Intrinsic::floor, x);
-    case PointOp::kCeil: return call(llvm::Intrinsic::ceil, x);
-    case PointOp::kRound: return call(llvm::Intrinsic::nearbyint, x);
-    case PointOp::kTrunc: return call(llvm::Intrinsic::trunc, x);
-    case PointOp::kIsNan: return b_.CreateFCmpUNO(x, x);
+    case PointOp::kNeg:
+      return b_.CreateFNeg(x);
+    case PointOp::kAbs:
+      return call(llvm::Intrinsic::fabs, x);
+    case PointOp::kSqrt:
+      return call(llvm::Intrinsic::sqrt, x);
+    case PointOp::kFloor:
+      return call(llvm::Intrinsic::floor, x);
+    case PointOp::kCeil:
+      return call(llvm::Intrinsic::ceil, x);
+    case PointOp::kRound:
+      return call(llvm::Intrinsic::nearbyint, x);
+    case PointOp::kTrunc:
+      return call(llvm::Intrinsic::trunc, x);
+    case PointOp::kIsNan:
+      return b_.CreateFCmpUNO(x, x);
     case PointOp::kSign: {
       Value* positive = b_.CreateSelect(b_.CreateFCmpOGT(x, number(x, 0)), number(x, 1), number(x, 0));
       return b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0)), number(x, -1), positive);
     }
-    case PointOp::kExp: if (single) return exp(x); break;
-    case PointOp::kExpm1: if (single) return expm1(x); break;
-    case PointOp::kLog: if (single) return log(x); break;
-    case PointOp::kLog1p: if (single) return log1p(x); break;
-    case PointOp::kTanh: if (single) return tanh(x); break;
-    case PointOp::kErf: if (single) return erf(x); break;
-    default: break;
+    case PointOp::kExp:
+      if (single) return exp(x);
+      break;
+    case PointOp::kExpm1:
+      if (single) return expm1(x);
+      break;
+    case PointOp::kLog:
+      if (single) return log(x);
+      break;
+    case PointOp::kLog1p:
+      if (single) return log1p(x);
+      break;
+    case PointOp::kTanh:
+      if (single) return tanh(x);
+      break;
+    case PointOp::kErf:
+      if (single) return erf(x);
+      break;
+    default:
+      break;
   }
   for (const LibraryNames& row : kLibrary) {
     if (row.op == op) return library_call(single ? row.single : row.twice, {x});
@@ -227,17 +256,28 @@ Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
 Math::Value* Math::arithmetic(PointOp op, Value* a, Value* b, bool is_signed) {
   bool floating = a->getType()->isFPOrFPVectorTy();
   switch (op) {
-    case PointOp::kAdd: return floating ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
-    case PointOp::kSub: return floating ? b_.CreateFSub(a, b) : b_.CreateSub(a, b);
-    case PointOp::kMul: return floating ? b_.CreateFMul(a, b) : b_.CreateMul(a, b);
-    case PointOp::kDiv: return b_.CreateFDiv(a, b);
-    case PointOp::kMax: return extremum(true, a, b, is_signed);
-    case PointOp::kMin: return extremum(false, a, b, is_signed);
-    case PointOp::kAnd: return b_.CreateAnd(a, b);
-    case PointOp::kOr: return b_.CreateOr(a, b);
-    case PointOp::kXor: return b_.CreateXor(a, b);
-    case PointOp::kPow: return library_call(a->getType()->getScalarType()->isFloatTy() ? "powf" : "pow", {a, b});
-    default: return comparison(op, a, b, is_signed);
+    case PointOp::kAdd:
+      return floating ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+    case PointOp::kSub:
+      return floating ? b_.CreateFSub(a, b) : b_.CreateSub(a, b);
+    case PointOp::kMul:
+      return floating ? b_.CreateFMul(a, b) : b_.CreateMul(a, b);
+    case PointOp::kDiv:
+      return b_.CreateFDiv(a, b);
+    case PointOp::kMax:
+      return extremum(true, a, b, is_signed);
+    case PointOp::kMin:
+      return extremum(false, a, b, is_signed);
+    case PointOp::kAnd:
+      return b_.CreateAnd(a, b);
+    case PointOp::kOr:
+      return b_.CreateOr(a, b);
+    case PointOp::kXor:
+      return b_.CreateXor(a, b);
+    case PointOp::kPow:
+      return library_call(a->getType()->getScalarType()->isFloatTy() ? "powf" : "pow", {a, b});
+    default:
+      return comparison(op, a, b, is_signed);
   }
 }
 
@@ -248,13 +288,20 @@ Math::Value* Math::comparison(PointOp op, Value* a, Value* b, bool is_signed) {
     return floating ? b_.CreateFCmp(real, a, b) : b_.CreateICmp(is_signed ? with_sign : without, a, b);
   };
   switch (op) {
-    case PointOp::kEq: return pick(Predicate::FCMP_OEQ, Predicate::ICMP_EQ, Predicate::ICMP_EQ);
-    case PointOp::kNe: return pick(Predicate::FCMP_UNE, Predicate::ICMP_NE, Predicate::ICMP_NE);
-    case PointOp::kLt: return pick(Predicate::FCMP_OLT, Predicate::ICMP_SLT, Predicate::ICMP_ULT);
-    case PointOp::kLe: return pick(Predicate::FCMP_OLE, Predicate::ICMP_SLE, Predicate::ICMP_ULE);
-    case PointOp::kGt: return pick(Predicate::FCMP_OGT, Predicate::ICMP_SGT, Predicate::ICMP_UGT);
-    case PointOp::kGe: return pick(Predicate::FCMP_OGE, Predicate::ICMP_SGE, Predicate::ICMP_UGE);
-    default: llvm_unreachable("not a comparison");
+    case PointOp::kEq:
+      return pick(Predicate::FCMP_OEQ, Predicate::ICMP_EQ, Predicate::ICMP_EQ);
+    case PointOp::kNe:
+      return pick(Predicate::FCMP_UNE, Predicate::ICMP_NE, Predicate::ICMP_NE);
+    case PointOp::kLt:
+      return pick(Predicate::FCMP_OLT, Predicate::ICMP_SLT, Predicate::ICMP_ULT);
+    case PointOp::kLe:
+      return pick(Predicate::FCMP_OLE, Predicate::ICMP_SLE, Predicate::ICMP_ULE);
+    case PointOp::kGt:
+      return pick(Predicate::FCMP_OGT, Predicate::ICMP_SGT, Predicate::ICMP_UGT);
+    case PointOp::kGe:
+      return pick(Predicate::FCMP_OGE, Predicate::ICMP_SGE, Predicate::ICMP_UGE);
+    default:
+      llvm_unreachable("not a comparison");
   }
 }
 
@@ -266,14 +313,17 @@ llvm::Value* Math::emit(PointOp op, llvm::ArrayRef<Value*> arguments, bool is_si
   if (a->getType()->isFPOrFPVectorTy()) return float_unary(op, a);
   Value* zero = llvm::ConstantInt::get(a->getType(), 0);
   switch (op) {
-    case PointOp::kNeg: return b_.CreateNeg(a);
-    case PointOp::kAbs: return is_signed ? b_.CreateSelect(b_.CreateICmpSLT(a, zero), b_.CreateNeg(a), a) : a;
+    case PointOp::kNeg:
+      return b_.CreateNeg(a);
+    case PointOp::kAbs:
+      return is_signed ? b_.CreateSelect(b_.CreateICmpSLT(a, zero), b_.CreateNeg(a), a) : a;
     case PointOp::kSign: {
       Value* one = llvm::ConstantInt::get(a->getType(), 1);
       Value* positive = b_.CreateSelect(b_.CreateICmpEQ(a, zero), zero, one);
       return is_signed ? b_.CreateSelect(b_.CreateICmpSLT(a, zero), b_.CreateNeg(one), positive) : positive;
     }
-    default: llvm_unreachable("no such operator on integers");
+    default:
+      llvm_unreachable("no such operator on integers");
   }
 }
 

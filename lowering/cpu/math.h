@@ -1,6 +1,6 @@
 #pragma once
-// Elementwise mathematics as LLVM IR, for scalars and vectors alike. float32 functions are polynomials good to a few units in the
-// last place over the whole range, special values included; float64 goes to libm, lane by lane.
+// Elementwise mathematics as LLVM IR, for scalars and vectors alike. float32 functions are polynomials good to a few units in
+// the last place over the whole range, special values included; float64 goes to libm, lane by lane.
 
 #include "lowering/loops/operators.h"
 
@@ -24,7 +24,9 @@ class Math {
   using Value = llvm::Value;
   Value* number(Value* like, double value) const { return llvm::ConstantFP::get(like->getType(), value); }
   llvm::Type* integer_type(Value* like) const;
-  Value* integer(Value* like, std::int64_t value) const { return llvm::ConstantInt::get(integer_type(like), static_cast<std::uint64_t>(value), true); }
+  Value* integer(Value* like, std::int64_t value) const {
+    return llvm::ConstantInt::get(integer_type(like), static_cast<std::uint64_t>(value), true);
+  }
   Value* fma(Value* a, Value* b, Value* c);
   Value* polynomial(Value* x, llvm::ArrayRef<double> coefficients);
   Value* call(llvm::Intrinsic::ID id, Value* a);

@@ -13,7 +13,8 @@ namespace {
 
 class KernelBuilder {
  public:
-  KernelBuilder(const Program& program, const FusionGroup& group) : program_(program), group_(group), rank_(group.space.size()) {
+  KernelBuilder(const Program& program, const FusionGroup& group)
+      : program_(program), group_(group), rank_(group.space.size()) {
     for (const Definition& definition : group.definitions) {
       if (definition.natural) inlined_[definition.value] = &definition;
     }
@@ -97,16 +98,18 @@ class KernelBuilder {
         op.loop = static_cast<std::int32_t>(rank_ - expression.sizes.size()) + expression.dimension;
         break;
     }
-    for (std::int32_t argument : op.arguments) op.level = std::max(op.level, kernel_.ops[static_cast<std::size_t>(argument)].level);
+    for (std::int32_t argument : op.arguments)
+      op.level = std::max(op.level, kernel_.ops[static_cast<std::size_t>(argument)].level);
     if (op.kind == ExpressionKind::kReduce) ++op.level;
     return intern(std::move(op));
   }
 
   /// Equal operations are one: two readers of a value share its load.
   std::int32_t intern(LoopOp op) {
-    std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(op.kind), static_cast<int>(op.op), static_cast<int>(op.reduce),
-                                  static_cast<int>(op.dtype), fmt::join(op.arguments, ","), op.access.buffer, op.access.offset,
-                                  fmt::join(op.access.strides, ","), op.number, op.integer, op.loop);
+    std::string key =
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(op.kind), static_cast<int>(op.op),
+                    static_cast<int>(op.reduce), static_cast<int>(op.dtype), fmt::join(op.arguments, ","), op.access.buffer,
+                    op.access.offset, fmt::join(op.access.strides, ","), op.number, op.integer, op.loop);
     auto [found, added] = interned_.emplace(std::move(key), static_cast<std::int32_t>(kernel_.ops.size()));
     if (added) kernel_.ops.push_back(std::move(op));
     return found->second;
@@ -129,7 +132,8 @@ class KernelBuilder {
     std::ptrdiff_t most = -1;
     for (const LoopOp& op : kernel_.ops) {
       if (op.kind != ExpressionKind::kLoad) continue;
-      std::ptrdiff_t walked = std::count_if(op.access.strides.begin(), op.access.strides.end(), [](std::int64_t s) { return s != 0; });
+      std::ptrdiff_t walked =
+          std::count_if(op.access.strides.begin(), op.access.strides.end(), [](std::int64_t s) { return s != 0; });
       if (walked > most) {
         most = walked;
         best = &op.access;
@@ -188,7 +192,8 @@ class KernelBuilder {
       if (op.kind == ExpressionKind::kIndex && (index == loop || index == loop + 1)) return false;
     }
     bool fits = true;
-    visit_accesses([&](Access& access) { fits = fits && access.strides[loop] == access.strides[loop + 1] * kernel_.dims[loop + 1]; });
+    visit_accesses(
+        [&](Access& access) { fits = fits && access.strides[loop] == access.strides[loop + 1] * kernel_.dims[loop + 1]; });
     return fits;
   }
 
@@ -226,13 +231,18 @@ class KernelBuilder {
     for (LoopOp& op : kernel_.ops) {
       switch (op.kind) {
         case ExpressionKind::kLoad:
-          for (std::size_t i = static_cast<std::size_t>(kernel_.outer); i < kernel_.dims.size(); ++i) op.inner = op.inner || op.access.strides[i] != 0;
+          for (std::size_t i = static_cast<std::size_t>(kernel_.outer); i < kernel_.dims.size(); ++i)
+            op.inner = op.inner || op.access.strides[i] != 0;
           break;
-        case ExpressionKind::kIndex: op.inner = op.loop >= kernel_.outer; break;
+        case ExpressionKind::kIndex:
+          op.inner = op.loop >= kernel_.outer;
+          break;
         case ExpressionKind::kPoint:
-          for (std::int32_t argument : op.arguments) op.inner = op.inner || kernel_.ops[static_cast<std::size_t>(argument)].inner;
+          for (std::int32_t argument : op.arguments)
+            op.inner = op.inner || kernel_.ops[static_cast<std::size_t>(argument)].inner;
           break;
-        default: break;
+        default:
+          break;
       }
     }
   }
@@ -248,7 +258,9 @@ class KernelBuilder {
 
 }  // namespace
 
-Kernel build_kernel(const Program& program, const FusionGroup& group) { return KernelBuilder(program, group).build(); }
+Kernel build_kernel(const Program& program, const FusionGroup& group) {
+  return KernelBuilder(program, group).build();
+}
 
 bool Kernel::has_reduction() const {
   return std::any_of(ops.begin(), ops.end(), [](const LoopOp& op) { return op.kind == ExpressionKind::kReduce; });

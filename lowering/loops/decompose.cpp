@@ -22,18 +22,22 @@ bool is_supported(c10::ScalarType dtype) {
     case c10::ScalarType::Short:
     case c10::ScalarType::Char:
     case c10::ScalarType::Byte:
-    case c10::ScalarType::Bool: return true;
-    default: return false;
+    case c10::ScalarType::Bool:
+      return true;
+    default:
+      return false;
   }
 }
 
 bool is_supported(const Program& program, const Argument& argument) {
   if (argument.is_list()) {
-    return std::all_of(argument.items().begin(), argument.items().end(), [&](const Argument& item) { return is_supported(program, item); });
+    return std::all_of(argument.items().begin(), argument.items().end(),
+                       [&](const Argument& item) { return is_supported(program, item); });
   }
   if (!argument.is_value() || argument.value() == kNoValue) return true;
   const graph::Value& value = program.graph.values[static_cast<std::size_t>(argument.value())];
-  return value.is_tensor() && is_supported(value.tensor().dtype) && value.tensor().strides.size() == value.tensor().sizes.size();
+  return value.is_tensor() && is_supported(value.tensor().dtype) &&
+         value.tensor().strides.size() == value.tensor().sizes.size();
 }
 
 }  // namespace
@@ -69,8 +73,12 @@ graph::ValueId RuleContext::value(std::string_view name) const {
   return at(name).value();
 }
 
-const graph::TensorType& RuleContext::type(std::string_view name) const { return program_.graph.type_of(value(name)); }
-Expr RuleContext::tensor(std::string_view name) const { return load(value(name), type(name)); }
+const graph::TensorType& RuleContext::type(std::string_view name) const {
+  return program_.graph.type_of(value(name));
+}
+Expr RuleContext::tensor(std::string_view name) const {
+  return load(value(name), type(name));
+}
 
 const c10::IValue& RuleContext::scalar(std::string_view name) const {
   const Argument& argument = at(name);
@@ -115,14 +123,17 @@ Expr RuleContext::operand(const Argument& argument, c10::ScalarType dtype) const
   throw NotCovered{};
 }
 
-Expr RuleContext::operand(std::string_view name, c10::ScalarType dtype) const { return operand(at(name), dtype); }
+Expr RuleContext::operand(std::string_view name, c10::ScalarType dtype) const {
+  return operand(at(name), dtype);
+}
 
 c10::ScalarType RuleContext::promoted(std::initializer_list<std::string_view> names) const {
   at::native::ResultTypeState state;
   for (std::string_view name : names) {
     if (is_tensor(name)) {
       const graph::TensorType& seen = type(name);
-      at::Tensor stand_in = at::empty(seen.sizes.empty() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{0}, seen.dtype);
+      at::Tensor stand_in =
+          at::empty(seen.sizes.empty() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{0}, seen.dtype);
       state = at::native::update_result_type_state(stand_in, state);
     } else if (has(name)) {
       state = at::native::update_result_type_state(scalar(name).toScalar(), state);

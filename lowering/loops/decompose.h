@@ -19,9 +19,9 @@ class RuleContext {
 
   const graph::Argument* find(std::string_view name) const;  // null when the schema has no such argument
   const graph::Argument& at(std::string_view name) const;
-  bool has(std::string_view name) const;                     // given and not None
+  bool has(std::string_view name) const;  // given and not None
   bool is_tensor(std::string_view name) const;
-  Expr tensor(std::string_view name) const;                  // a tensor argument
+  Expr tensor(std::string_view name) const;  // a tensor argument
   graph::ValueId value(std::string_view name) const;
   const graph::TensorType& type(std::string_view name) const;
   /// A Scalar, int, float or bool constant.

@@ -78,7 +78,8 @@ Expr cast(Expr argument, c10::ScalarType dtype) {
     return integer_constant(argument->integer, dtype);
   }
   // Widening a half type and coming back changes nothing.
-  bool widened = argument->kind == ExpressionKind::kPoint && argument->op == PointOp::kCast && argument->dtype == c10::ScalarType::Float;
+  bool widened =
+      argument->kind == ExpressionKind::kPoint && argument->op == PointOp::kCast && argument->dtype == c10::ScalarType::Float;
   if (widened && argument->arguments[0]->dtype == dtype && compute_type(dtype) != dtype) return argument->arguments[0];
   return point(PointOp::kCast, dtype, {std::move(argument)});
 }
@@ -101,14 +102,32 @@ c10::ScalarType compute_type(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16 ? c10::ScalarType::Float : dtype;
 }
 
-Expr binary(PointOp op, const Expr& a, const Expr& b) { return point(op, a->dtype, {a, b}); }
-Expr unary(PointOp op, const Expr& a) { return point(op, a->dtype, {a}); }
-Expr operator+(const Expr& a, const Expr& b) { return binary(PointOp::kAdd, a, b); }
-Expr operator-(const Expr& a, const Expr& b) { return binary(PointOp::kSub, a, b); }
-Expr operator*(const Expr& a, const Expr& b) { return binary(PointOp::kMul, a, b); }
-Expr operator/(const Expr& a, const Expr& b) { return binary(PointOp::kDiv, a, b); }
-Expr compare(PointOp op, const Expr& a, const Expr& b) { return point(op, c10::ScalarType::Bool, {a, b}); }
-Expr where(const Expr& condition, const Expr& a, const Expr& b) { return point(PointOp::kWhere, a->dtype, {condition, a, b}); }
-Expr number(double value, const Expr& like) { return constant(value, like->dtype); }
+Expr binary(PointOp op, const Expr& a, const Expr& b) {
+  return point(op, a->dtype, {a, b});
+}
+Expr unary(PointOp op, const Expr& a) {
+  return point(op, a->dtype, {a});
+}
+Expr operator+(const Expr& a, const Expr& b) {
+  return binary(PointOp::kAdd, a, b);
+}
+Expr operator-(const Expr& a, const Expr& b) {
+  return binary(PointOp::kSub, a, b);
+}
+Expr operator*(const Expr& a, const Expr& b) {
+  return binary(PointOp::kMul, a, b);
+}
+Expr operator/(const Expr& a, const Expr& b) {
+  return binary(PointOp::kDiv, a, b);
+}
+Expr compare(PointOp op, const Expr& a, const Expr& b) {
+  return point(op, c10::ScalarType::Bool, {a, b});
+}
+Expr where(const Expr& condition, const Expr& a, const Expr& b) {
+  return point(PointOp::kWhere, a->dtype, {condition, a, b});
+}
+Expr number(double value, const Expr& like) {
+  return constant(value, like->dtype);
+}
 
 }  // namespace dynrun::lowering

@@ -23,18 +23,18 @@ struct Expression {
   Sizes sizes;
   std::vector<Expr> arguments;
 
-  PointOp op = PointOp::kCast;          // kPoint
-  ReduceOp reduce = ReduceOp::kSum;     // kReduce: over `reduced`; the sizes keep these dimensions, as 1
+  PointOp op = PointOp::kCast;       // kPoint
+  ReduceOp reduce = ReduceOp::kSum;  // kReduce: over `reduced`; the sizes keep these dimensions, as 1
   std::vector<bool> reduced;
 
   graph::ValueId value = graph::kNoValue;  // kLoad: element i of `value` is at offset + sum(i[d] * strides[d])
   Sizes strides;
   std::int64_t offset = 0;
-  bool natural = true;                     // sizes and strides are the value's own: its definition may stand here instead
+  bool natural = true;  // sizes and strides are the value's own: its definition may stand here instead
 
-  double number = 0;                       // kConstant (integer dtypes use `integer`)
+  double number = 0;  // kConstant (integer dtypes use `integer`)
   std::int64_t integer = 0;
-  int dimension = 0;                       // kIndex: the position along this dimension of `sizes`, as int64
+  int dimension = 0;  // kIndex: the position along this dimension of `sizes`, as int64
 };
 
 /// What a node's result is: `expression`, written with `strides` (over the expression's sizes) from `offset` on.

@@ -1,11 +1,11 @@
 #pragma once
 // The loop IR: one kernel is one loop nest over a static iteration space.
 //
-// `dims` are the loops from the outside in. The first `outer` of them are rows: they run in parallel and in any order. The rest is
-// the inside of a row; reductions run over all of it. A kernel with reductions passes over its row once for each level: level 0
-// computes what needs no reduction, level n what needs results of level n-1. A kernel without reductions has one inner loop.
-// Exactly one loop is vectorised: the innermost (`vector_rows` false), or the last of the outer ones (true; the inner loops are
-// then scalar and each lane is a row of its own).
+// `dims` are the loops from the outside in. The first `outer` of them are rows: they run in parallel and in any order. The rest
+// is the inside of a row; reductions run over all of it. A kernel with reductions passes over its row once for each level:
+// level 0 computes what needs no reduction, level n what needs results of level n-1. A kernel without reductions has one inner
+// loop. Exactly one loop is vectorised: the innermost (`vector_rows` false), or the last of the outer ones (true; the inner
+// loops are then scalar and each lane is a row of its own).
 
 #include "lowering/loops/expression.h"
 #include "lowering/program.h"
@@ -35,9 +35,9 @@ struct LoopOp {
   Access access;
   double number = 0;
   std::int64_t integer = 0;
-  std::int32_t loop = 0;    // kIndex: which loop
-  bool inner = false;       // differs along the inner loops
-  std::int32_t level = 0;   // how many reductions stand one upon another below it
+  std::int32_t loop = 0;   // kIndex: which loop
+  bool inner = false;      // differs along the inner loops
+  std::int32_t level = 0;  // how many reductions stand one upon another below it
 };
 
 struct LoopStore {

@@ -67,7 +67,9 @@ inline constexpr std::array kPointOps{
 #undef X
 };
 
-inline const PointOpInfo& info(PointOp op) { return kPointOps[static_cast<std::size_t>(op)]; }
+inline const PointOpInfo& info(PointOp op) {
+  return kPointOps[static_cast<std::size_t>(op)];
+}
 
 enum class ReduceOp : std::uint8_t { kSum, kMax, kMin };
 

@@ -29,12 +29,17 @@ std::string print_access(const Access& access) {
 std::string print_op(const LoopOp& op) {
   std::string dtype(graph::dtype_name(op.dtype));
   switch (op.kind) {
-    case ExpressionKind::kLoad: return fmt::format("load {} {}", dtype, print_access(op.access));
+    case ExpressionKind::kLoad:
+      return fmt::format("load {} {}", dtype, print_access(op.access));
     case ExpressionKind::kConstant:
-      return c10::isFloatingType(op.dtype) ? fmt::format("constant {} {}", dtype, op.number) : fmt::format("constant {} {}", dtype, op.integer);
-    case ExpressionKind::kIndex: return fmt::format("index i{}", op.loop);
-    case ExpressionKind::kReduce: return fmt::format("reduce {} {} %{}", name_of(op.reduce), dtype, op.arguments[0]);
-    case ExpressionKind::kPoint: return fmt::format("{} {} %{}", info(op.op).text, dtype, fmt::join(op.arguments, " %"));
+      return c10::isFloatingType(op.dtype) ? fmt::format("constant {} {}", dtype, op.number)
+                                           : fmt::format("constant {} {}", dtype, op.integer);
+    case ExpressionKind::kIndex:
+      return fmt::format("index i{}", op.loop);
+    case ExpressionKind::kReduce:
+      return fmt::format("reduce {} {} %{}", name_of(op.reduce), dtype, op.arguments[0]);
+    case ExpressionKind::kPoint:
+      return fmt::format("{} {} %{}", info(op.op).text, dtype, fmt::join(op.arguments, " %"));
   }
   return "";
 }
@@ -46,7 +51,8 @@ std::string print(const Kernel& kernel) {
   std::string out = fmt::format("kernel rows [{}] inner [{}] vector {}\n", fmt::join(kernel.dims.begin(), first_inner, ", "),
                                 fmt::join(first_inner, kernel.dims.end(), ", "), kernel.vector_rows ? "rows" : "inner");
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) {
-    out += fmt::format("buffer {} {}{}\n", i, graph::dtype_name(kernel.buffers[i].dtype), kernel.buffers[i].written ? " written" : "");
+    out += fmt::format("buffer {} {}{}\n", i, graph::dtype_name(kernel.buffers[i].dtype),
+                       kernel.buffers[i].written ? " written" : "");
   }
   for (std::size_t i = 0; i < kernel.ops.size(); ++i) out += fmt::format("%{} = {}\n", i, print_op(kernel.ops[i]));
   for (const LoopStore& store : kernel.stores) {

@@ -72,11 +72,16 @@ void full(RuleContext& c) {
 }
 
 void fill(RuleContext& c) {
-  c.define(c.is_tensor("value") ? c.operand("value", c.out().dtype) : filled(c, c.operand("value", compute_type(c.out().dtype))));
+  c.define(c.is_tensor("value") ? c.operand("value", c.out().dtype)
+                                : filled(c, c.operand("value", compute_type(c.out().dtype))));
 }
 
-void zeros(RuleContext& c) { c.define(filled(c, integer_constant(0, compute_type(c.out().dtype)))); }
-void ones(RuleContext& c) { c.define(filled(c, integer_constant(1, compute_type(c.out().dtype)))); }
+void zeros(RuleContext& c) {
+  c.define(filled(c, integer_constant(0, compute_type(c.out().dtype))));
+}
+void ones(RuleContext& c) {
+  c.define(filled(c, integer_constant(1, compute_type(c.out().dtype))));
+}
 
 void arange(RuleContext& c) {
   std::int64_t start = 0, step = 1;
@@ -96,13 +101,33 @@ void arange(RuleContext& c) {
 
 const RuleTable& copy_rules() {
   static const RuleTable table = {
-      {"aten::clone", convert}, {"aten::contiguous", convert}, {"aten::to", convert}, {"aten::_to_copy", convert},
-      {"aten::type_as", convert}, {"aten::float", convert}, {"aten::copy", copy}, {"aten::reshape", reshape},
-      {"aten::flatten", reshape}, {"aten::_unsafe_view", reshape}, {"aten::cat", cat}, {"aten::concat", cat},
-      {"aten::stack", stack}, {"aten::full", full}, {"aten::full_like", full}, {"aten::fill.Scalar", fill},
-      {"aten::fill.Tensor", fill}, {"aten::zeros", zeros}, {"aten::zeros_like", zeros}, {"aten::new_zeros", zeros},
-      {"aten::zero", zeros}, {"aten::ones", ones}, {"aten::ones_like", ones}, {"aten::new_ones", ones},
-      {"aten::arange", arange}, {"aten::arange.start", arange}, {"aten::arange.start_step", arange},
+      {"aten::clone", convert},
+      {"aten::contiguous", convert},
+      {"aten::to", convert},
+      {"aten::_to_copy", convert},
+      {"aten::type_as", convert},
+      {"aten::float", convert},
+      {"aten::copy", copy},
+      {"aten::reshape", reshape},
+      {"aten::flatten", reshape},
+      {"aten::_unsafe_view", reshape},
+      {"aten::cat", cat},
+      {"aten::concat", cat},
+      {"aten::stack", stack},
+      {"aten::full", full},
+      {"aten::full_like", full},
+      {"aten::fill.Scalar", fill},
+      {"aten::fill.Tensor", fill},
+      {"aten::zeros", zeros},
+      {"aten::zeros_like", zeros},
+      {"aten::new_zeros", zeros},
+      {"aten::zero", zeros},
+      {"aten::ones", ones},
+      {"aten::ones_like", ones},
+      {"aten::new_ones", ones},
+      {"aten::arange", arange},
+      {"aten::arange.start", arange},
+      {"aten::arange.start_step", arange},
       {"aten::new_full", full},
   };
   return table;

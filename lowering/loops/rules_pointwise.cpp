@@ -9,9 +9,13 @@ namespace {
 using c10::ScalarType;
 
 /// The type that a result is computed in.
-ScalarType work(const RuleContext& c) { return compute_type(c.out().dtype); }
+ScalarType work(const RuleContext& c) {
+  return compute_type(c.out().dtype);
+}
 
-Expr self(const RuleContext& c) { return c.operand("self", work(c)); }
+Expr self(const RuleContext& c) {
+  return c.operand("self", work(c));
+}
 
 void need_float(const RuleContext& c) {
   if (!c10::isFloatingType(c.out().dtype)) throw NotCovered{};
@@ -106,7 +110,9 @@ void logical(RuleContext& c) {
   c.define(binary(op, c.operand("self", ScalarType::Bool), c.operand("other", ScalarType::Bool)));
 }
 
-void logical_not(RuleContext& c) { c.define(unary(PointOp::kNot, c.operand("self", ScalarType::Bool))); }
+void logical_not(RuleContext& c) {
+  c.define(unary(PointOp::kNot, c.operand("self", ScalarType::Bool)));
+}
 
 void bitwise_not(RuleContext& c) {
   if (c10::isFloatingType(c.out().dtype)) throw NotCovered{};
@@ -143,7 +149,9 @@ void clamp_rule(RuleContext& c) {
   c.define(x);
 }
 
-Expr sigmoid(const Expr& x) { return number(1, x) / (number(1, x) + unary(PointOp::kExp, unary(PointOp::kNeg, x))); }
+Expr sigmoid(const Expr& x) {
+  return number(1, x) / (number(1, x) + unary(PointOp::kExp, unary(PointOp::kNeg, x)));
+}
 
 void sigmoid_rule(RuleContext& c) {
   need_float(c);
@@ -320,46 +328,105 @@ void batch_norm(RuleContext& c) {
 
 const RuleTable& pointwise_rules() {
   static const RuleTable table = {
-      {"aten::add.Tensor", arithmetic<PointOp::kAdd>}, {"aten::add.Scalar", arithmetic<PointOp::kAdd>},
-      {"aten::sub.Tensor", arithmetic<PointOp::kSub>}, {"aten::sub.Scalar", arithmetic<PointOp::kSub>},
-      {"aten::subtract.Tensor", arithmetic<PointOp::kSub>}, {"aten::mul.Tensor", arithmetic<PointOp::kMul>},
-      {"aten::mul.Scalar", arithmetic<PointOp::kMul>}, {"aten::multiply.Tensor", arithmetic<PointOp::kMul>},
-      {"aten::div.Tensor", divide}, {"aten::div.Scalar", divide}, {"aten::true_divide.Tensor", divide},
-      {"aten::divide.Tensor", divide}, {"aten::rsub.Tensor", rsub}, {"aten::rsub.Scalar", rsub},
-      {"aten::maximum", extremum<PointOp::kMax>}, {"aten::minimum", extremum<PointOp::kMin>},
-      {"aten::max.other", extremum<PointOp::kMax>}, {"aten::min.other", extremum<PointOp::kMin>},
-      {"aten::eq.Tensor", comparison<PointOp::kEq>}, {"aten::eq.Scalar", comparison<PointOp::kEq>},
-      {"aten::ne.Tensor", comparison<PointOp::kNe>}, {"aten::ne.Scalar", comparison<PointOp::kNe>},
-      {"aten::lt.Tensor", comparison<PointOp::kLt>}, {"aten::lt.Scalar", comparison<PointOp::kLt>},
-      {"aten::le.Tensor", comparison<PointOp::kLe>}, {"aten::le.Scalar", comparison<PointOp::kLe>},
-      {"aten::gt.Tensor", comparison<PointOp::kGt>}, {"aten::gt.Scalar", comparison<PointOp::kGt>},
-      {"aten::ge.Tensor", comparison<PointOp::kGe>}, {"aten::ge.Scalar", comparison<PointOp::kGe>},
-      {"aten::bitwise_and.Tensor", bitwise<PointOp::kAnd>}, {"aten::bitwise_and.Scalar", bitwise<PointOp::kAnd>},
-      {"aten::bitwise_or.Tensor", bitwise<PointOp::kOr>}, {"aten::bitwise_or.Scalar", bitwise<PointOp::kOr>},
-      {"aten::bitwise_xor.Tensor", bitwise<PointOp::kXor>}, {"aten::bitwise_xor.Scalar", bitwise<PointOp::kXor>},
-      {"aten::__and__.Tensor", bitwise<PointOp::kAnd>}, {"aten::__or__.Tensor", bitwise<PointOp::kOr>},
+      {"aten::add.Tensor", arithmetic<PointOp::kAdd>},
+      {"aten::add.Scalar", arithmetic<PointOp::kAdd>},
+      {"aten::sub.Tensor", arithmetic<PointOp::kSub>},
+      {"aten::sub.Scalar", arithmetic<PointOp::kSub>},
+      {"aten::subtract.Tensor", arithmetic<PointOp::kSub>},
+      {"aten::mul.Tensor", arithmetic<PointOp::kMul>},
+      {"aten::mul.Scalar", arithmetic<PointOp::kMul>},
+      {"aten::multiply.Tensor", arithmetic<PointOp::kMul>},
+      {"aten::div.Tensor", divide},
+      {"aten::div.Scalar", divide},
+      {"aten::true_divide.Tensor", divide},
+      {"aten::divide.Tensor", divide},
+      {"aten::rsub.Tensor", rsub},
+      {"aten::rsub.Scalar", rsub},
+      {"aten::maximum", extremum<PointOp::kMax>},
+      {"aten::minimum", extremum<PointOp::kMin>},
+      {"aten::max.other", extremum<PointOp::kMax>},
+      {"aten::min.other", extremum<PointOp::kMin>},
+      {"aten::eq.Tensor", comparison<PointOp::kEq>},
+      {"aten::eq.Scalar", comparison<PointOp::kEq>},
+      {"aten::ne.Tensor", comparison<PointOp::kNe>},
+      {"aten::ne.Scalar", comparison<PointOp::kNe>},
+      {"aten::lt.Tensor", comparison<PointOp::kLt>},
+      {"aten::lt.Scalar", comparison<PointOp::kLt>},
+      {"aten::le.Tensor", comparison<PointOp::kLe>},
+      {"aten::le.Scalar", comparison<PointOp::kLe>},
+      {"aten::gt.Tensor", comparison<PointOp::kGt>},
+      {"aten::gt.Scalar", comparison<PointOp::kGt>},
+      {"aten::ge.Tensor", comparison<PointOp::kGe>},
+      {"aten::ge.Scalar", comparison<PointOp::kGe>},
+      {"aten::bitwise_and.Tensor", bitwise<PointOp::kAnd>},
+      {"aten::bitwise_and.Scalar", bitwise<PointOp::kAnd>},
+      {"aten::bitwise_or.Tensor", bitwise<PointOp::kOr>},
+      {"aten::bitwise_or.Scalar", bitwise<PointOp::kOr>},
+      {"aten::bitwise_xor.Tensor", bitwise<PointOp::kXor>},
+      {"aten::bitwise_xor.Scalar", bitwise<PointOp::kXor>},
+      {"aten::__and__.Tensor", bitwise<PointOp::kAnd>},
+      {"aten::__or__.Tensor", bitwise<PointOp::kOr>},
       {"aten::__xor__.Tensor", bitwise<PointOp::kXor>},
-      {"aten::logical_and", logical<PointOp::kAnd>}, {"aten::logical_or", logical<PointOp::kOr>},
-      {"aten::logical_xor", logical<PointOp::kXor>}, {"aten::logical_not", logical_not}, {"aten::bitwise_not", bitwise_not},
-      {"aten::neg", same_unary<PointOp::kNeg>}, {"aten::abs", same_unary<PointOp::kAbs>}, {"aten::sign", same_unary<PointOp::kSign>},
-      {"aten::exp", float_unary<PointOp::kExp>}, {"aten::expm1", float_unary<PointOp::kExpm1>}, {"aten::log", float_unary<PointOp::kLog>},
-      {"aten::log1p", float_unary<PointOp::kLog1p>}, {"aten::log2", float_unary<PointOp::kLog2>},
-      {"aten::log10", float_unary<PointOp::kLog10>}, {"aten::sqrt", float_unary<PointOp::kSqrt>},
-      {"aten::sin", float_unary<PointOp::kSin>}, {"aten::cos", float_unary<PointOp::kCos>}, {"aten::tan", float_unary<PointOp::kTan>},
-      {"aten::atan", float_unary<PointOp::kAtan>}, {"aten::tanh", float_unary<PointOp::kTanh>},
-      {"aten::erf", float_unary<PointOp::kErf>}, {"aten::special_erf", float_unary<PointOp::kErf>},
-      {"aten::floor", round_unary<PointOp::kFloor>}, {"aten::ceil", round_unary<PointOp::kCeil>},
-      {"aten::round", round_unary<PointOp::kRound>}, {"aten::trunc", round_unary<PointOp::kTrunc>},
-      {"aten::relu", relu}, {"aten::relu6", relu6}, {"aten::hardtanh", hardtanh}, {"aten::clamp", clamp_rule},
-      {"aten::clip", clamp_rule}, {"aten::clamp_min", clamp_rule}, {"aten::clamp_max", clamp_rule},
-      {"aten::sigmoid", sigmoid_rule}, {"aten::silu", silu}, {"aten::hardsigmoid", hardsigmoid}, {"aten::hardswish", hardswish},
-      {"aten::leaky_relu", leaky_relu}, {"aten::elu", elu}, {"aten::softplus", softplus_rule}, {"aten::mish", mish},
-      {"aten::gelu", gelu}, {"aten::rsqrt", rsqrt}, {"aten::reciprocal", reciprocal}, {"aten::square", square},
-      {"aten::pow.Tensor_Scalar", power}, {"aten::pow.Tensor_Tensor", power}, {"aten::where.self", where_rule},
-      {"aten::where.ScalarSelf", where_rule}, {"aten::where.ScalarOther", where_rule}, {"aten::where.Scalar", where_rule},
-      {"aten::masked_fill.Scalar", masked_fill}, {"aten::masked_fill.Tensor", masked_fill}, {"aten::addcmul", addcmul},
-      {"aten::addcdiv", addcdiv}, {"aten::lerp.Scalar", lerp_scalar}, {"aten::threshold", threshold}, {"aten::isnan", isnan_rule},
-      {"aten::isinf", isinf_rule}, {"aten::batch_norm", batch_norm},
+      {"aten::logical_and", logical<PointOp::kAnd>},
+      {"aten::logical_or", logical<PointOp::kOr>},
+      {"aten::logical_xor", logical<PointOp::kXor>},
+      {"aten::logical_not", logical_not},
+      {"aten::bitwise_not", bitwise_not},
+      {"aten::neg", same_unary<PointOp::kNeg>},
+      {"aten::abs", same_unary<PointOp::kAbs>},
+      {"aten::sign", same_unary<PointOp::kSign>},
+      {"aten::exp", float_unary<PointOp::kExp>},
+      {"aten::expm1", float_unary<PointOp::kExpm1>},
+      {"aten::log", float_unary<PointOp::kLog>},
+      {"aten::log1p", float_unary<PointOp::kLog1p>},
+      {"aten::log2", float_unary<PointOp::kLog2>},
+      {"aten::log10", float_unary<PointOp::kLog10>},
+      {"aten::sqrt", float_unary<PointOp::kSqrt>},
+      {"aten::sin", float_unary<PointOp::kSin>},
+      {"aten::cos", float_unary<PointOp::kCos>},
+      {"aten::tan", float_unary<PointOp::kTan>},
+      {"aten::atan", float_unary<PointOp::kAtan>},
+      {"aten::tanh", float_unary<PointOp::kTanh>},
+      {"aten::erf", float_unary<PointOp::kErf>},
+      {"aten::special_erf", float_unary<PointOp::kErf>},
+      {"aten::floor", round_unary<PointOp::kFloor>},
+      {"aten::ceil", round_unary<PointOp::kCeil>},
+      {"aten::round", round_unary<PointOp::kRound>},
+      {"aten::trunc", round_unary<PointOp::kTrunc>},
+      {"aten::relu", relu},
+      {"aten::relu6", relu6},
+      {"aten::hardtanh", hardtanh},
+      {"aten::clamp", clamp_rule},
+      {"aten::clip", clamp_rule},
+      {"aten::clamp_min", clamp_rule},
+      {"aten::clamp_max", clamp_rule},
+      {"aten::sigmoid", sigmoid_rule},
+      {"aten::silu", silu},
+      {"aten::hardsigmoid", hardsigmoid},
+      {"aten::hardswish", hardswish},
+      {"aten::leaky_relu", leaky_relu},
+      {"aten::elu", elu},
+      {"aten::softplus", softplus_rule},
+      {"aten::mish", mish},
+      {"aten::gelu", gelu},
+      {"aten::rsqrt", rsqrt},
+      {"aten::reciprocal", reciprocal},
+      {"aten::square", square},
+      {"aten::pow.Tensor_Scalar", power},
+      {"aten::pow.Tensor_Tensor", power},
+      {"aten::where.self", where_rule},
+      {"aten::where.ScalarSelf", where_rule},
+      {"aten::where.ScalarOther", where_rule},
+      {"aten::where.Scalar", where_rule},
+      {"aten::masked_fill.Scalar", masked_fill},
+      {"aten::masked_fill.Tensor", masked_fill},
+      {"aten::addcmul", addcmul},
+      {"aten::addcdiv", addcdiv},
+      {"aten::lerp.Scalar", lerp_scalar},
+      {"aten::threshold", threshold},
+      {"aten::isnan", isnan_rule},
+      {"aten::isinf", isinf_rule},
+      {"aten::batch_norm", batch_norm},
   };
   return table;
 }

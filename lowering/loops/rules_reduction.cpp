@@ -156,7 +156,8 @@ void rms_norm(RuleContext& c) {
   need_elements(type.sizes);
   auto mask = last_dimensions(c.integers("normalized_shape").size(), type.sizes.size());
   Expr x = c.operand("input", type.dtype);
-  double otherwise = type.dtype == ScalarType::Double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  double otherwise =
+      type.dtype == ScalarType::Double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   Expr square = reduce(ReduceOp::kSum, x * x, mask) / number(static_cast<double>(reduced_count(type.sizes, mask)), x);
   c.define(affine(c, x * (number(1, x) / unary(PointOp::kSqrt, square + number(c.number("eps", otherwise), x)))));
 }
@@ -185,12 +186,25 @@ void group_norm(RuleContext& c) {
 
 const RuleTable& reduction_rules() {
   static const RuleTable table = {
-      {"aten::sum", sum}, {"aten::sum.dim_IntList", sum}, {"aten::mean", mean}, {"aten::mean.dim", mean},
-      {"aten::amax", extremum<ReduceOp::kMax>}, {"aten::amin", extremum<ReduceOp::kMin>},
-      {"aten::var.correction", variance}, {"aten::var.dim", variance}, {"aten::std.correction", deviation}, {"aten::std.dim", deviation},
-      {"aten::var_mean.correction", variance_mean}, {"aten::var_mean.dim", variance_mean},
-      {"aten::softmax.int", softmax}, {"aten::_softmax", softmax}, {"aten::log_softmax.int", log_softmax}, {"aten::_log_softmax", log_softmax},
-      {"aten::layer_norm", layer_norm}, {"aten::rms_norm", rms_norm}, {"aten::group_norm", group_norm},
+      {"aten::sum", sum},
+      {"aten::sum.dim_IntList", sum},
+      {"aten::mean", mean},
+      {"aten::mean.dim", mean},
+      {"aten::amax", extremum<ReduceOp::kMax>},
+      {"aten::amin", extremum<ReduceOp::kMin>},
+      {"aten::var.correction", variance},
+      {"aten::var.dim", variance},
+      {"aten::std.correction", deviation},
+      {"aten::std.dim", deviation},
+      {"aten::var_mean.correction", variance_mean},
+      {"aten::var_mean.dim", variance_mean},
+      {"aten::softmax.int", softmax},
+      {"aten::_softmax", softmax},
+      {"aten::log_softmax.int", log_softmax},
+      {"aten::_log_softmax", log_softmax},
+      {"aten::layer_norm", layer_norm},
+      {"aten::rms_norm", rms_norm},
+      {"aten::group_norm", group_norm},
   };
   return table;
 }

@@ -13,7 +13,8 @@ using graph::kNoValue;
 using graph::Node;
 using graph::ValueId;
 
-constexpr std::int64_t kLargestFold = 4 << 20;  // bytes; a fold saves one operator and costs memory for as long as the segment lives
+constexpr std::int64_t kLargestFold =
+    4 << 20;  // bytes; a fold saves one operator and costs memory for as long as the segment lives
 
 class Folder {
  public:
@@ -41,7 +42,8 @@ class Folder {
  private:
   bool is_known(const Argument& argument, bool& any) {
     if (argument.is_list()) {
-      return std::all_of(argument.items().begin(), argument.items().end(), [&](const Argument& item) { return is_known(item, any); });
+      return std::all_of(argument.items().begin(), argument.items().end(),
+                         [&](const Argument& item) { return is_known(item, any); });
     }
     if (!argument.is_value() || argument.value() == kNoValue) return true;
     any = true;
@@ -74,7 +76,8 @@ class Folder {
       at::NoGradGuard no_grad;
       torch::jit::Stack stack;
       c10::IValue scratch;
-      runtime::push_arguments(node, [&](ValueId id) -> const c10::IValue& { return scratch = *program_.known(id); }, stack);
+      runtime::push_arguments(
+          node, [&](ValueId id) -> const c10::IValue& { return scratch = *program_.known(id); }, stack);
       node.op.callBoxed(stack);
       runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { results.emplace_back(id, result.toTensor()); });
     } catch (const std::exception&) {
@@ -89,7 +92,8 @@ class Folder {
     for (auto& [id, tensor] : results) {
       // A result that is its argument must not keep a parameter alive.
       bool owned = tensor.storage().use_count() == 1;
-      program_.constants[id] = owned ? tensor : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+      program_.constants[id] =
+          owned ? tensor : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
     }
     return true;
   }
@@ -104,6 +108,8 @@ class Folder {
 
 }  // namespace
 
-void fold_constants(Program& program) { Folder(program).run(); }
+void fold_constants(Program& program) {
+  Folder(program).run();
+}
 
 }  // namespace dynrun::lowering

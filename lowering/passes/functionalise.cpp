@@ -1,7 +1,7 @@
-// How views are found: the recorded operator is run on meta tensors that have the recorded layout over a stand-in storage. If the
-// result has that storage, it is a view, and its sizes, strides and offset are what torch itself computed. So no operator's
-// view rule is written down here, and composite operators that sometimes return their argument (contiguous, to, reshape, dropout)
-// are seen for what they do.
+// How views are found: the recorded operator is run on meta tensors that have the recorded layout over a stand-in storage. If
+// the result has that storage, it is a view, and its sizes, strides and offset are what torch itself computed. So no operator's
+// view rule is written down here, and composite operators that sometimes return their argument (contiguous, to, reshape,
+// dropout) are seen for what they do.
 
 #include "lowering/passes/passes.h"
 #include "runtime/dispatch.h"
@@ -105,7 +105,8 @@ class Functionaliser {
   /// A pure operator all of whose results are tensors that existed before (`x.contiguous()` of a contiguous x) did nothing.
   bool take_identity(const Node& node, const Node& renamed) const {
     if (node.outputs.empty() || writes_argument(renamed)) return false;
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && defined_[index(id)]; });
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return id != kNoValue && defined_[index(id)]; });
   }
 
   static bool may_alias(const Node& node) {
@@ -116,13 +117,39 @@ class Functionaliser {
       annotated = true;
     }
     if (annotated) return true;
-    static const std::unordered_set<std::string_view> kUnsaid = {
-        "aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout", "aten::type_as",
-        "aten::broadcast_tensors", "aten::meshgrid", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::pad",
-        "aten::constant_pad_nd", "aten::real", "aten::tensor_split", "aten::hsplit", "aten::vsplit", "aten::dsplit",
-        "aten::flatten_dense_tensors", "aten::unflatten_dense_tensors", "aten::positive", "aten::resolve_conj", "aten::resolve_neg",
-        "aten::conj", "aten::combinations", "aten::fliplr", "aten::movedim", "aten::rot90", "aten::einsum", "aten::pin_memory",
-        "aten::to_dense", "aten::_autocast_to_reduced_precision", "aten::_autocast_to_full_precision", "aten::quantize_per_tensor"};
+    static const std::unordered_set<std::string_view> kUnsaid = {"aten::dropout",
+                                                                 "aten::feature_dropout",
+                                                                 "aten::alpha_dropout",
+                                                                 "aten::feature_alpha_dropout",
+                                                                 "aten::type_as",
+                                                                 "aten::broadcast_tensors",
+                                                                 "aten::meshgrid",
+                                                                 "aten::atleast_1d",
+                                                                 "aten::atleast_2d",
+                                                                 "aten::atleast_3d",
+                                                                 "aten::pad",
+                                                                 "aten::constant_pad_nd",
+                                                                 "aten::real",
+                                                                 "aten::tensor_split",
+                                                                 "aten::hsplit",
+                                                                 "aten::vsplit",
+                                                                 "aten::dsplit",
+                                                                 "aten::flatten_dense_tensors",
+                                                                 "aten::unflatten_dense_tensors",
+                                                                 "aten::positive",
+                                                                 "aten::resolve_conj",
+                                                                 "aten::resolve_neg",
+                                                                 "aten::conj",
+                                                                 "aten::combinations",
+                                                                 "aten::fliplr",
+                                                                 "aten::movedim",
+                                                                 "aten::rot90",
+                                                                 "aten::einsum",
+                                                                 "aten::pin_memory",
+                                                                 "aten::to_dense",
+                                                                 "aten::_autocast_to_reduced_precision",
+                                                                 "aten::_autocast_to_full_precision",
+                                                                 "aten::quantize_per_tensor"};
     return kUnsaid.count(node.op.operator_name().name) != 0;
   }
 
@@ -140,12 +167,14 @@ class Functionaliser {
   }
 
   /// Runs the node on meta tensors; gives its results, or nothing where torch cannot.
-  bool run_on_meta(const Node& node, std::unordered_map<ValueId, at::Tensor>& roots, std::unordered_map<ValueId, at::Tensor>& results) {
+  bool run_on_meta(const Node& node, std::unordered_map<ValueId, at::Tensor>& roots,
+                   std::unordered_map<ValueId, at::Tensor>& results) {
     try {
       at::NoGradGuard no_grad;
       torch::jit::Stack stack;
       c10::IValue scratch;
-      runtime::push_arguments(node, [&](ValueId id) -> const c10::IValue& { return scratch = meta_tensor(id, roots); }, stack);
+      runtime::push_arguments(
+          node, [&](ValueId id) -> const c10::IValue& { return scratch = meta_tensor(id, roots); }, stack);
       node.op.callBoxed(stack);
       runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { results[id] = result.toTensor(); });
       return true;
@@ -186,12 +215,14 @@ class Functionaliser {
 
   std::optional<c10::OperatorHandle> functional_variant(const Node& node) const {
     const c10::OperatorName& name = node.op.operator_name();
-    if (name.name.size() < 2 || name.name.back() != '_' || name.name.substr(0, 6) != "aten::" || name.name.find("_foreach") != std::string::npos) {
+    if (name.name.size() < 2 || name.name.back() != '_' || name.name.substr(0, 6) != "aten::" ||
+        name.name.find("_foreach") != std::string::npos) {
       return std::nullopt;
     }
     if (node.op.hasTag(at::Tag::nondeterministic_seeded) && name.name != "aten::dropout_") return std::nullopt;
     auto found = c10::Dispatcher::singleton().findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
-    if (!found || found->schema().arguments().size() != node.op.schema().arguments().size() || found->schema().returns().size() != 1) {
+    if (!found || found->schema().arguments().size() != node.op.schema().arguments().size() ||
+        found->schema().returns().size() != 1) {
       return std::nullopt;
     }
     for (const c10::Argument& formal : found->schema().arguments()) {
@@ -202,7 +233,8 @@ class Functionaliser {
 
   bool take_write(Node& node) {
     if (!writes_argument(node)) return false;
-    if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.arguments.empty() || !node.arguments[0].is_value()) return false;
+    if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.arguments.empty() || !node.arguments[0].is_value())
+      return false;
     const auto& formals = node.op.schema().arguments();
     for (std::size_t i = 1; i < formals.size(); ++i) {
       if (formals[i].alias_info() != nullptr && formals[i].alias_info()->isWrite()) return false;
@@ -210,10 +242,13 @@ class Functionaliser {
     if (formals[0].alias_info() == nullptr || !formals[0].alias_info()->isWrite()) return false;
     ValueId written = node.arguments[0].value();
     ValueId root = program_.root(written);
-    if (program_.root(current(node.outputs[0])) != root || !is_whole(written) || outside_.count(root) != 0) return keep_write(node);
+    if (program_.root(current(node.outputs[0])) != root || !is_whole(written) || outside_.count(root) != 0)
+      return keep_write(node);
     auto variant = functional_variant(node);
     if (!variant) return keep_write(node);
-    if (node.op.operator_name().name == "aten::dropout_" && node.arguments[2].is_constant() && !node.arguments[2].constant().toBool()) return true;
+    if (node.op.operator_name().name == "aten::dropout_" && node.arguments[2].is_constant() &&
+        !node.arguments[2].constant().toBool())
+      return true;
     ValueId next = program_.add_value(program_.graph.type_of(root), program_.graph.values[index(root)].name);
     node.op = *variant;
     node.outputs = {next};
@@ -234,8 +269,8 @@ class Functionaliser {
   const graph::Graph& source_;
   Program program_;
   std::vector<bool> defined_;
-  std::unordered_set<ValueId> outside_;            // inputs and views of them
-  std::unordered_map<ValueId, ValueId> latest_;    // a written root, and the value that took its place
+  std::unordered_set<ValueId> outside_;          // inputs and views of them
+  std::unordered_map<ValueId, ValueId> latest_;  // a written root, and the value that took its place
   std::vector<std::pair<std::pair<ValueId, ValueId>, ValueId>> moved_views_;
 };
 

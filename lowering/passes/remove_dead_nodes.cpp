@@ -20,7 +20,8 @@ void remove_dead_nodes(Program& program) {
     if (id != graph::kNoValue) mark(program, graph::Argument::reference(id), live);
   }
   std::vector<bool> effects;
-  for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) effects.push_back(program.has_effect(static_cast<std::int32_t>(i)));
+  for (std::size_t i = 0; i < program.graph.nodes.size(); ++i)
+    effects.push_back(program.has_effect(static_cast<std::int32_t>(i)));
   std::vector<graph::Node> kept;
   for (std::size_t i = program.graph.nodes.size(); i-- > 0;) {
     graph::Node& node = program.graph.nodes[i];

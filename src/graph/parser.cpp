@@ -328,6 +328,8 @@ class Parser {
 
 }  // namespace
 
-Graph parse(std::string_view text) { return Parser().parse(text); }
+Graph parse(std::string_view text) {
+  return Parser().parse(text);
+}
 
 }  // namespace dynrun::graph

@@ -10,8 +10,9 @@
 //   return %y
 //
 // Types: dtype, @device unless CPU, [sizes], {strides} unless contiguous ({-}: not strided), !grad when gradients are
-// required; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined. A constant is
-// None, true, 1, 1.0, "text", device("cpu"), complex(1.0, 2.0), int[...], float[...], bool[...] or str[...]; [...] is a list of arguments.
+// required; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined.
+// A constant is None, true, 1, 1.0, "text", device("cpu"), complex(1.0, 2.0), int[...], float[...], bool[...] or str[...];
+// [...] is a list of arguments.
 
 #include "graph/graph.h"
 #include "graph/text.h"
@@ -51,7 +52,9 @@ std::string join(const Items& items, Print print) {
   return out;
 }
 
-std::string print_int(std::int64_t value) { return std::to_string(value); }
+std::string print_int(std::int64_t value) {
+  return std::to_string(value);
+}
 
 std::string print_constant(const c10::IValue& value) {
   if (value.isNone()) return "None";
@@ -87,9 +90,12 @@ std::string print_argument(const Graph& graph, const Argument& argument) {
 std::string print_value_type(const Value& value) {
   if (value.is_tensor()) return print_type(value.tensor());
   switch (std::get<HostType>(value.type)) {
-    case HostType::kInt: return "int";
-    case HostType::kFloat: return "float";
-    case HostType::kBool: return "bool";
+    case HostType::kInt:
+      return "int";
+    case HostType::kFloat:
+      return "float";
+    case HostType::kBool:
+      return "bool";
   }
   return "int";
 }

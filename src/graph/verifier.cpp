@@ -40,8 +40,10 @@ class Verifier {
     for (const Value& value : graph_.values) {
       if (value.name.empty()) fail("a value has no name");
       if (!names.insert(value.name).second) fail(fmt::format("two values are named %{}", value.name));
-      if (value.is_tensor() && !value.tensor().strides.empty() && value.tensor().strides.size() != value.tensor().sizes.size()) {
-        fail(fmt::format("%{} has {} sizes and {} strides", value.name, value.tensor().sizes.size(), value.tensor().strides.size()));
+      if (value.is_tensor() && !value.tensor().strides.empty() &&
+          value.tensor().strides.size() != value.tensor().sizes.size()) {
+        fail(fmt::format("%{} has {} sizes and {} strides", value.name, value.tensor().sizes.size(),
+                         value.tensor().strides.size()));
       }
     }
   }
@@ -70,7 +72,8 @@ class Verifier {
     }
     std::size_t count = 0;
     for (std::int32_t length : node.return_lengths) count += static_cast<std::size_t>(length < 0 ? 1 : length);
-    if (count != node.outputs.size()) return fail(fmt::format("node {} ({}): outputs do not fit its returns", at, node.op_name()));
+    if (count != node.outputs.size())
+      return fail(fmt::format("node {} ({}): outputs do not fit its returns", at, node.op_name()));
     for (ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       if (!in_range(id)) return fail(fmt::format("node {} ({}): an output is no value", at, node.op_name()));
@@ -86,6 +89,8 @@ class Verifier {
 
 }  // namespace
 
-std::optional<std::string> verify(const Graph& graph) { return Verifier(graph).run(); }
+std::optional<std::string> verify(const Graph& graph) {
+  return Verifier(graph).run();
+}
 
 }  // namespace dynrun::graph

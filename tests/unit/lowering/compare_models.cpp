@@ -5,8 +5,8 @@
 #include "random_inputs.h"
 
 #include <ATen/Parallel.h>
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +18,9 @@ using namespace dynrun;
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
@@ -45,7 +47,8 @@ void hand_out_everything(graph::Graph& graph) {
 
 void show_difference(const graph::Graph& graph, std::size_t output, const at::Tensor& expected, const at::Tensor& got) {
   at::Tensor a = expected.to(at::kDouble), b = got.to(at::kDouble);
-  std::cout << fmt::format("  %{:30} max diff {:.2g} of {:.2g}\n", graph.values[static_cast<std::size_t>(graph.outputs[output])].name,
+  std::cout << fmt::format("  %{:30} max diff {:.2g} of {:.2g}\n",
+                           graph.values[static_cast<std::size_t>(graph.outputs[output])].name,
                            (a - b).abs().max().item<double>(), a.abs().max().item<double>());
 }
 
@@ -103,9 +106,12 @@ void compare(const std::string& path) {
     eager_times.push_back(t1 - t0);
     times.push_back(now() - t1);
   }
-  std::cout << fmt::format("{:40} kernels {:4} extern {:4}  lower {:6.0f} ms  eager {:8.2f} ms  lowered {:8.2f} ms  {:5.2f}x  max diff {:.2g} of {:.2g}{}\n",
-                           path.substr(path.rfind('/') + 1), lowered.executable->kernel_count(), lowered.executable->extern_count(), lower_ms,
-                           median(eager_times), median(times), median(eager_times) / median(times), largest, scale, close ? "" : "  NOT CLOSE" + against_double(*eager, *lowered.executable, inputs));
+  std::cout << fmt::format(
+      "{:40} kernels {:4} extern {:4}  lower {:6.0f} ms  eager {:8.2f} ms  lowered {:8.2f} ms  {:5.2f}x  max diff {:.2g} of "
+      "{:.2g}{}\n",
+      path.substr(path.rfind('/') + 1), lowered.executable->kernel_count(), lowered.executable->extern_count(), lower_ms,
+      median(eager_times), median(times), median(eager_times) / median(times), largest, scale,
+      close ? "" : "  NOT CLOSE" + against_double(*eager, *lowered.executable, inputs));
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ class GraphBuilder {
   /// Runs `name` on the recorded values; arguments that are left out take the schema's defaults. Gives the outputs.
   std::vector<ValueId> call(const std::string& name, std::vector<Argument> arguments) {
     std::size_t dot = name.find('.');
-    auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), dot == name.npos ? "" : name.substr(dot + 1).c_str());
+    auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(),
+                                                             dot == name.npos ? "" : name.substr(dot + 1).c_str());
     const auto& formals = op.schema().arguments();
     for (std::size_t i = arguments.size(); i < formals.size(); ++i) {
       arguments.push_back(Argument::constant(formals[i].default_value().value_or(c10::IValue())));
@@ -39,7 +40,8 @@ class GraphBuilder {
     torch::jit::Stack stack;
     c10::IValue scratch;
     at::NoGradGuard no_grad;
-    runtime::push_arguments(node, [&](ValueId id) -> const c10::IValue& { return scratch = live_.at(static_cast<std::size_t>(id)); }, stack);
+    runtime::push_arguments(
+        node, [&](ValueId id) -> const c10::IValue& { return scratch = live_.at(static_cast<std::size_t>(id)); }, stack);
     op.callBoxed(stack);
     for (const c10::IValue& result : stack) {
       if (!result.isTensorList()) {
@@ -86,9 +88,15 @@ class GraphBuilder {
   std::vector<at::Tensor> live_;
 };
 
-inline Argument ref(ValueId id) { return Argument::reference(id); }
-inline Argument val(c10::IValue value) { return Argument::constant(std::move(value)); }
-inline Argument ints(std::vector<std::int64_t> values) { return Argument::constant(c10::List<std::int64_t>(values)); }
+inline Argument ref(ValueId id) {
+  return Argument::reference(id);
+}
+inline Argument val(c10::IValue value) {
+  return Argument::constant(std::move(value));
+}
+inline Argument ints(std::vector<std::int64_t> values) {
+  return Argument::constant(c10::List<std::int64_t>(values));
+}
 inline Argument refs(std::vector<ValueId> ids) {
   std::vector<Argument> items;
   for (ValueId id : ids) items.push_back(ref(id));
@@ -98,11 +106,16 @@ inline Argument refs(std::vector<ValueId> ids) {
 /// torch.testing.assert_close's tolerances.
 inline std::pair<double, double> tolerance(c10::ScalarType dtype) {
   switch (dtype) {
-    case c10::ScalarType::Half: return {1e-3, 1e-5};
-    case c10::ScalarType::BFloat16: return {1.6e-2, 1e-5};
-    case c10::ScalarType::Float: return {1.3e-6, 1e-5};
-    case c10::ScalarType::Double: return {1e-7, 1e-7};
-    default: return {0, 0};
+    case c10::ScalarType::Half:
+      return {1e-3, 1e-5};
+    case c10::ScalarType::BFloat16:
+      return {1.6e-2, 1e-5};
+    case c10::ScalarType::Float:
+      return {1.3e-6, 1e-5};
+    case c10::ScalarType::Double:
+      return {1e-7, 1e-7};
+    default:
+      return {0, 0};
   }
 }
 
@@ -114,16 +127,18 @@ inline std::string describe_difference(const at::Tensor& got, const at::Tensor& 
   at::Tensor close = at::isclose(got.to(at::kDouble), expected.to(at::kDouble), relative * slack, absolute * slack, true);
   if (close.all().item<bool>()) return "";
   std::int64_t worst = close.flatten().to(at::kInt).argmin().item<std::int64_t>();
-  return "values differ at " + std::to_string(worst) + ": got " + std::to_string(got.flatten()[worst].item<double>()) + ", eager " +
-         std::to_string(expected.flatten()[worst].item<double>());
+  return "values differ at " + std::to_string(worst) + ": got " + std::to_string(got.flatten()[worst].item<double>()) +
+         ", eager " + std::to_string(expected.flatten()[worst].item<double>());
 }
 
 /// Two inputs or outputs that share storage in eager do so here, at the same offset.
 inline std::string describe_aliasing(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& expected) {
   for (std::size_t i = 0; i < got.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      if (got[i].is_same(got[j]) != expected[i].is_same(expected[j])) return "identity of " + std::to_string(i) + " and " + std::to_string(j);
-      if (got[i].is_alias_of(got[j]) != expected[i].is_alias_of(expected[j])) return "aliasing of " + std::to_string(i) + " and " + std::to_string(j);
+      if (got[i].is_same(got[j]) != expected[i].is_same(expected[j]))
+        return "identity of " + std::to_string(i) + " and " + std::to_string(j);
+      if (got[i].is_alias_of(got[j]) != expected[i].is_alias_of(expected[j]))
+        return "aliasing of " + std::to_string(i) + " and " + std::to_string(j);
     }
   }
   return "";

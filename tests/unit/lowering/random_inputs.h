@@ -34,7 +34,9 @@ inline std::vector<at::Tensor> random_inputs(const graph::Graph& graph) {
     const graph::TensorType& type = graph.type_of(input.value);
     bool parameter = input.kind == graph::InputKind::kParameter && c10::isFloatingType(type.dtype);
     double fan_in = type.sizes.size() < 2 ? 1.0 : static_cast<double>(type.element_count() / type.sizes[0]);
-    at::Tensor tensor = random_tensor(type, parameter && type.sizes.size() >= 2 ? std::sqrt(2.0 / fan_in) : parameter ? 0.1 : 1.0);
+    at::Tensor tensor = random_tensor(type, parameter && type.sizes.size() >= 2 ? std::sqrt(2.0 / fan_in)
+                                            : parameter                         ? 0.1
+                                                                                : 1.0);
     if (name.find("running_var") != std::string::npos) tensor.abs_().add_(0.5);
     if (parameter && type.sizes.size() == 1 && name.find("weight") != std::string::npos) tensor.add_(1.0);
     // Buffers of indices (positions, token types) must stay in range wherever they index.

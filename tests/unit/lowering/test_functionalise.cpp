@@ -160,7 +160,8 @@ TEST_CASE("the program after each pass verifies, and the stages are dumped in or
   GraphBuilder b;
   ValueId x = b.input(at::randn({2, 6})), w = b.input(at::randn({6}), true);
   b.one("aten::exp", {ref(x)});  // dead
-  ValueId y = b.one("aten::mul.Tensor", {ref(b.one("aten::t", {ref(x)})), ref(b.one("aten::unsqueeze", {ref(b.one("aten::abs", {ref(w)})), val(1)}))});
+  ValueId y = b.one("aten::mul.Tensor", {ref(b.one("aten::t", {ref(x)})),
+                                         ref(b.one("aten::unsqueeze", {ref(b.one("aten::abs", {ref(w)})), val(1)}))});
   b.one("aten::relu_", {ref(y)});
   b.output(y);
   lowering::Options options;
@@ -172,9 +173,10 @@ TEST_CASE("the program after each pass verifies, and the stages are dumped in or
     if (stage == "graph after fold_constants") last = text;
   };
   lowering::lower(b.graph(), b.inputs(), options);
-  CHECK(stages == std::vector<std::string>{"graph after functionalise", "graph after remove_dead_nodes", "graph after fold_constants",
-                                           "graph after fold_batch_norm", "graph after choose_layouts", "graph after remove_dead_nodes",
-                                           "loops", "llvm", "asm", "graph schedule"});
+  CHECK(stages == std::vector<std::string>{"graph after functionalise", "graph after remove_dead_nodes",
+                                           "graph after fold_constants", "graph after fold_batch_norm",
+                                           "graph after choose_layouts", "graph after remove_dead_nodes", "loops", "llvm",
+                                           "asm", "graph schedule"});
   CHECK(first == R"(view %v3: float32[6, 2]{1, 6} = %in0 + 0
 view %v5: float32[6, 1] = %v4 + 0
 graph

@@ -19,8 +19,10 @@ class Fuzzer {
 
   void build(GraphBuilder& b) {
     b_ = &b;
-    static const std::vector<std::vector<std::int64_t>> kShapes = {{4, 6}, {6}, {4, 1}, {3, 4, 6}, {2, 3, 4, 6}, {8, 33}, {1, 5}, {40, 50}};
-    static const std::vector<c10::ScalarType> kTypes = {at::kFloat, at::kFloat, at::kFloat, at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kBool};
+    static const std::vector<std::vector<std::int64_t>> kShapes = {{4, 6},       {6},     {4, 1}, {3, 4, 6},
+                                                                   {2, 3, 4, 6}, {8, 33}, {1, 5}, {40, 50}};
+    static const std::vector<c10::ScalarType> kTypes = {at::kFloat,  at::kFloat,    at::kFloat, at::kFloat,
+                                                        at::kDouble, at::kBFloat16, at::kLong,  at::kBool};
     std::size_t inputs = 2 + pick(4);
     for (std::size_t i = 0; i < inputs; ++i) {
       c10::ScalarType dtype = kTypes[pick(kTypes.size())];
@@ -45,33 +47,45 @@ class Fuzzer {
 
  private:
   std::size_t pick(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_); }
-  ValueId any() { return values_[pick(3) == 0 ? pick(values_.size()) : values_.size() - 1 - pick(std::min<std::size_t>(4, values_.size()))]; }
+  ValueId any() {
+    return values_[pick(3) == 0 ? pick(values_.size()) : values_.size() - 1 - pick(std::min<std::size_t>(4, values_.size()))];
+  }
   const at::Tensor& live(ValueId id) { return b_->live(id); }
   void keep(const std::vector<ValueId>& ids) {
     for (ValueId id : ids) {
       if (id != graph::kNoValue) values_.push_back(id);
     }
   }
-  std::int64_t dim_of(ValueId id) { return live(id).dim() == 0 ? 0 : static_cast<std::int64_t>(pick(static_cast<std::size_t>(live(id).dim()))); }
+  std::int64_t dim_of(ValueId id) {
+    return live(id).dim() == 0 ? 0 : static_cast<std::int64_t>(pick(static_cast<std::size_t>(live(id).dim())));
+  }
 
   void step() {
     switch (pick(10)) {
       case 0:
-      case 1: return unary();
+      case 1:
+        return unary();
       case 2:
-      case 3: return binary();
-      case 4: return reduction();
+      case 3:
+        return binary();
+      case 4:
+        return reduction();
       case 5:
-      case 6: return view();
-      case 7: return write();
-      case 8: return join();
-      default: return library();
+      case 6:
+        return view();
+      case 7:
+        return write();
+      case 8:
+        return join();
+      default:
+        return library();
     }
   }
 
   void unary() {
-    static const std::vector<const char*> kNames = {"aten::relu", "aten::sigmoid", "aten::tanh", "aten::neg", "aten::abs", "aten::silu", "aten::hardswish",
-                                                    "aten::clone", "aten::sin", "aten::contiguous", "aten::logical_not", "aten::erf"};
+    static const std::vector<const char*> kNames = {"aten::relu", "aten::sigmoid",    "aten::tanh",        "aten::neg",
+                                                    "aten::abs",  "aten::silu",       "aten::hardswish",   "aten::clone",
+                                                    "aten::sin",  "aten::contiguous", "aten::logical_not", "aten::erf"};
     ValueId x = any();
     if (pick(6) == 0) {
       static const std::vector<c10::ScalarType> kTypes = {at::kFloat, at::kDouble, at::kBFloat16};
@@ -83,7 +97,8 @@ class Fuzzer {
   }
 
   void binary() {
-    static const std::vector<const char*> kNames = {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::maximum", "aten::lt.Tensor", "aten::minimum"};
+    static const std::vector<const char*> kNames = {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor",
+                                                    "aten::maximum",    "aten::lt.Tensor",  "aten::minimum"};
     ValueId x = any(), y = any();
     if (pick(6) == 0) {
       ValueId mask = b_->one("aten::gt.Scalar", {ref(x), val(0)});
@@ -99,12 +114,18 @@ class Fuzzer {
     if (!floating) x = b_->one("aten::to.dtype", {ref(x), val(static_cast<int>(at::kFloat))});
     Argument dim = ints({dim_of(x)});
     switch (pick(6)) {
-      case 0: return keep(b_->call("aten::mean.dim", {ref(x), dim, val(pick(2) == 0)}));
-      case 1: return keep(b_->call("aten::sum.dim_IntList", {ref(x), dim, val(pick(2) == 0)}));
-      case 2: return keep(b_->call("aten::amax", {ref(x), dim, val(pick(2) == 0)}));
-      case 3: return keep(b_->call("aten::softmax.int", {ref(x), val(dim_of(x))}));
-      case 4: return keep(b_->call("aten::layer_norm", {ref(x), ints({live(x).size(-1)})}));
-      default: return keep(b_->call("aten::mean", {ref(x)}));
+      case 0:
+        return keep(b_->call("aten::mean.dim", {ref(x), dim, val(pick(2) == 0)}));
+      case 1:
+        return keep(b_->call("aten::sum.dim_IntList", {ref(x), dim, val(pick(2) == 0)}));
+      case 2:
+        return keep(b_->call("aten::amax", {ref(x), dim, val(pick(2) == 0)}));
+      case 3:
+        return keep(b_->call("aten::softmax.int", {ref(x), val(dim_of(x))}));
+      case 4:
+        return keep(b_->call("aten::layer_norm", {ref(x), ints({live(x).size(-1)})}));
+      default:
+        return keep(b_->call("aten::mean", {ref(x)}));
     }
   }
 
@@ -113,14 +134,26 @@ class Fuzzer {
     std::int64_t dim = dim_of(x), rank = live(x).dim();
     std::int64_t size = rank == 0 ? 1 : live(x).size(dim);
     switch (pick(8)) {
-      case 0: return keep(b_->call("aten::transpose.int", {ref(x), val(dim), val(dim_of(x))}));
-      case 1: return keep(b_->call("aten::slice.Tensor", {ref(x), val(dim), val(static_cast<std::int64_t>(pick(2))), val(size), val(static_cast<std::int64_t>(1 + pick(2)))}));
-      case 2: return keep(b_->call("aten::select.int", {ref(x), val(dim), val(static_cast<std::int64_t>(pick(static_cast<std::size_t>(std::max<std::int64_t>(size, 1)))))}));
-      case 3: return keep(b_->call("aten::unsqueeze", {ref(x), val(dim)}));
-      case 4: return keep(b_->call("aten::reshape", {ref(x), ints({-1})}));
-      case 5: return keep(b_->call("aten::flatten.using_ints", {ref(x), val(0), val(-1)}));
-      case 6: return keep(b_->call("aten::chunk", {ref(x), val(2), val(dim)}));
-      default: return keep(b_->call("aten::detach", {ref(x)}));
+      case 0:
+        return keep(b_->call("aten::transpose.int", {ref(x), val(dim), val(dim_of(x))}));
+      case 1:
+        return keep(b_->call("aten::slice.Tensor", {ref(x), val(dim), val(static_cast<std::int64_t>(pick(2))), val(size),
+                                                    val(static_cast<std::int64_t>(1 + pick(2)))}));
+      case 2:
+        return keep(
+            b_->call("aten::select.int",
+                     {ref(x), val(dim),
+                      val(static_cast<std::int64_t>(pick(static_cast<std::size_t>(std::max<std::int64_t>(size, 1)))))}));
+      case 3:
+        return keep(b_->call("aten::unsqueeze", {ref(x), val(dim)}));
+      case 4:
+        return keep(b_->call("aten::reshape", {ref(x), ints({-1})}));
+      case 5:
+        return keep(b_->call("aten::flatten.using_ints", {ref(x), val(0), val(-1)}));
+      case 6:
+        return keep(b_->call("aten::chunk", {ref(x), val(2), val(dim)}));
+      default:
+        return keep(b_->call("aten::detach", {ref(x)}));
     }
   }
 
@@ -132,11 +165,21 @@ class Fuzzer {
     }
     if (is_parameter(x)) return;
     switch (pick(5)) {
-      case 0: b_->call("aten::relu_", {ref(x)}); return;
-      case 1: b_->call("aten::mul_.Tensor", {ref(x), val(2)}); return;
-      case 2: b_->call("aten::add_.Tensor", {ref(x), ref(any())}); return;
-      case 3: b_->call("aten::copy_", {ref(x), ref(any())}); return;
-      default: b_->call("aten::fill_.Scalar", {ref(x), val(1)}); return;
+      case 0:
+        b_->call("aten::relu_", {ref(x)});
+        return;
+      case 1:
+        b_->call("aten::mul_.Tensor", {ref(x), val(2)});
+        return;
+      case 2:
+        b_->call("aten::add_.Tensor", {ref(x), ref(any())});
+        return;
+      case 3:
+        b_->call("aten::copy_", {ref(x), ref(any())});
+        return;
+      default:
+        b_->call("aten::fill_.Scalar", {ref(x), val(1)});
+        return;
     }
   }
 

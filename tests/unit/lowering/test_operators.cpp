@@ -43,16 +43,57 @@ void check_unary(const Unary& unary, const at::Tensor& tensor, bool must_fuse = 
 
 const std::vector<Unary>& float_unaries() {
   static const std::vector<Unary> list = {
-      {"aten::neg", {}}, {"aten::abs", {}}, {"aten::sign", {}}, {"aten::exp", {}}, {"aten::expm1", {}}, {"aten::log", {}}, {"aten::log1p", {}},
-      {"aten::log2", {}}, {"aten::log10", {}}, {"aten::sqrt", {}}, {"aten::rsqrt", {}}, {"aten::sin", {}}, {"aten::cos", {}}, {"aten::tanh", {}},
-      {"aten::erf", {}}, {"aten::floor", {}}, {"aten::ceil", {}}, {"aten::round", {}}, {"aten::trunc", {}}, {"aten::relu", {}}, {"aten::relu6", {}},
-      {"aten::sigmoid", {}}, {"aten::silu", {}}, {"aten::hardsigmoid", {}}, {"aten::hardswish", {}}, {"aten::leaky_relu", {val(0.1)}},
-      {"aten::elu", {}}, {"aten::softplus", {}}, {"aten::mish", {}}, {"aten::gelu", {val("tanh")}}, {"aten::reciprocal", {}},
-      {"aten::square", {}}, {"aten::pow.Tensor_Scalar", {val(2)}}, {"aten::pow.Tensor_Scalar", {val(3)}}, {"aten::pow.Tensor_Scalar", {val(0.5)}},
-      {"aten::pow.Tensor_Scalar", {val(1.7)}}, {"aten::clamp", {val(-0.5), val(0.7)}}, {"aten::clamp", {val(-1)}}, {"aten::hardtanh", {}},
-      {"aten::add.Scalar", {val(1.5)}}, {"aten::mul.Scalar", {val(3)}}, {"aten::div.Scalar", {val(3.0)}}, {"aten::rsub.Scalar", {val(1)}},
-      {"aten::eq.Scalar", {val(0)}}, {"aten::ne.Scalar", {val(0)}}, {"aten::lt.Scalar", {val(0.5)}}, {"aten::ge.Scalar", {val(0.5)}},
-      {"aten::isnan", {}}, {"aten::isinf", {}}, {"aten::threshold", {val(0.5), val(-1.0)}}, {"aten::logical_not", {}},
+      {"aten::neg", {}},
+      {"aten::abs", {}},
+      {"aten::sign", {}},
+      {"aten::exp", {}},
+      {"aten::expm1", {}},
+      {"aten::log", {}},
+      {"aten::log1p", {}},
+      {"aten::log2", {}},
+      {"aten::log10", {}},
+      {"aten::sqrt", {}},
+      {"aten::rsqrt", {}},
+      {"aten::sin", {}},
+      {"aten::cos", {}},
+      {"aten::tanh", {}},
+      {"aten::erf", {}},
+      {"aten::floor", {}},
+      {"aten::ceil", {}},
+      {"aten::round", {}},
+      {"aten::trunc", {}},
+      {"aten::relu", {}},
+      {"aten::relu6", {}},
+      {"aten::sigmoid", {}},
+      {"aten::silu", {}},
+      {"aten::hardsigmoid", {}},
+      {"aten::hardswish", {}},
+      {"aten::leaky_relu", {val(0.1)}},
+      {"aten::elu", {}},
+      {"aten::softplus", {}},
+      {"aten::mish", {}},
+      {"aten::gelu", {val("tanh")}},
+      {"aten::reciprocal", {}},
+      {"aten::square", {}},
+      {"aten::pow.Tensor_Scalar", {val(2)}},
+      {"aten::pow.Tensor_Scalar", {val(3)}},
+      {"aten::pow.Tensor_Scalar", {val(0.5)}},
+      {"aten::pow.Tensor_Scalar", {val(1.7)}},
+      {"aten::clamp", {val(-0.5), val(0.7)}},
+      {"aten::clamp", {val(-1)}},
+      {"aten::hardtanh", {}},
+      {"aten::add.Scalar", {val(1.5)}},
+      {"aten::mul.Scalar", {val(3)}},
+      {"aten::div.Scalar", {val(3.0)}},
+      {"aten::rsub.Scalar", {val(1)}},
+      {"aten::eq.Scalar", {val(0)}},
+      {"aten::ne.Scalar", {val(0)}},
+      {"aten::lt.Scalar", {val(0.5)}},
+      {"aten::ge.Scalar", {val(0.5)}},
+      {"aten::isnan", {}},
+      {"aten::isinf", {}},
+      {"aten::threshold", {val(0.5), val(-1.0)}},
+      {"aten::logical_not", {}},
   };
   return list;
 }
@@ -74,7 +115,8 @@ TEST_CASE("pointwise operators on floats", "[operators]") {
 TEST_CASE("mathematical functions over their whole range", "[operators]") {
   at::Tensor bits = at::arange(0, std::int64_t{1} << 32, 65537, at::kLong).to(at::kInt);
   at::Tensor all = bits.view(at::kFloat);
-  for (const char* name : {"aten::exp", "aten::expm1", "aten::log", "aten::log1p", "aten::tanh", "aten::erf", "aten::sigmoid", "aten::silu"}) {
+  for (const char* name :
+       {"aten::exp", "aten::expm1", "aten::log", "aten::log1p", "aten::tanh", "aten::erf", "aten::sigmoid", "aten::silu"}) {
     check_unary({name, {}}, all);
   }
 }
@@ -82,7 +124,8 @@ TEST_CASE("mathematical functions over their whole range", "[operators]") {
 TEST_CASE("pointwise operators on integers and booleans", "[operators]") {
   at::manual_seed(2);
   for (c10::ScalarType dtype : {at::kLong, at::kInt, at::kShort, at::kChar, at::kByte}) {
-    for (const char* name : {"aten::neg", "aten::abs", "aten::sign", "aten::relu", "aten::square", "aten::bitwise_not", "aten::logical_not", "aten::floor"}) {
+    for (const char* name : {"aten::neg", "aten::abs", "aten::sign", "aten::relu", "aten::square", "aten::bitwise_not",
+                             "aten::logical_not", "aten::floor"}) {
       check_unary({name, {}}, make({5, 9}, dtype));
     }
     for (const char* name : {"aten::sqrt", "aten::exp", "aten::sigmoid"}) check_unary({name, {}}, make({5, 9}, dtype).abs());
@@ -100,7 +143,8 @@ TEST_CASE("pointwise operators on integers and booleans", "[operators]") {
 
 TEST_CASE("conversions between all dtypes", "[operators]") {
   at::manual_seed(3);
-  const std::vector<c10::ScalarType> all = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool};
+  const std::vector<c10::ScalarType> all = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong,
+                                            at::kInt,   at::kShort,  at::kChar,     at::kByte, at::kBool};
   for (c10::ScalarType from : all) {
     for (c10::ScalarType to : all) {
       at::Tensor tensor = make({41}, from);
@@ -113,10 +157,13 @@ TEST_CASE("conversions between all dtypes", "[operators]") {
 TEST_CASE("binary operators broadcast and promote", "[operators]") {
   at::manual_seed(4);
   const std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>> shapes = {
-      {{4, 19}, {4, 19}}, {{4, 19}, {19}}, {{4, 1, 19}, {3, 1}}, {{5, 1}, {1, 6}}, {{17}, {}}, {{}, {17}}, {{}, {}}, {{1}, {1, 1}}, {{0, 3}, {3}}};
-  const std::vector<c10::ScalarType> dtypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kBool};
-  for (const char* name : {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor", "aten::maximum", "aten::minimum",
-                           "aten::eq.Tensor", "aten::lt.Tensor", "aten::ge.Tensor", "aten::logical_and", "aten::bitwise_xor.Tensor"}) {
+      {{4, 19}, {4, 19}}, {{4, 19}, {19}}, {{4, 1, 19}, {3, 1}}, {{5, 1}, {1, 6}}, {{17}, {}},
+      {{}, {17}},         {{}, {}},        {{1}, {1, 1}},        {{0, 3}, {3}}};
+  const std::vector<c10::ScalarType> dtypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf,
+                                               at::kLong,  at::kInt,    at::kBool};
+  for (const char* name :
+       {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor", "aten::maximum", "aten::minimum",
+        "aten::eq.Tensor", "aten::lt.Tensor", "aten::ge.Tensor", "aten::logical_and", "aten::bitwise_xor.Tensor"}) {
     for (c10::ScalarType first : dtypes) {
       for (c10::ScalarType second : dtypes) {
         std::string op = name;
@@ -186,9 +233,11 @@ TEST_CASE("norms with weights", "[operators]") {
     CHECK(check(b).problem == "");
   }
   GraphBuilder b;
-  ValueId x = b.input(make({2, 12, 5, 6}, at::kFloat)), w = b.input(make({12}, at::kFloat)), c = b.input(make({12}, at::kFloat));
+  ValueId x = b.input(make({2, 12, 5, 6}, at::kFloat)), w = b.input(make({12}, at::kFloat)),
+          c = b.input(make({12}, at::kFloat));
   ValueId mean = b.input(make({12}, at::kFloat)), var = b.input(make({12}, at::kFloat).abs());
-  b.output(b.one("aten::batch_norm", {ref(x), ref(w), ref(c), ref(mean), ref(var), val(false), val(0.1), val(1e-5), val(true)}));
+  b.output(
+      b.one("aten::batch_norm", {ref(x), ref(w), ref(c), ref(mean), ref(var), val(false), val(0.1), val(1e-5), val(true)}));
   b.output(b.one("aten::group_norm", {ref(x), val(4), ref(w), ref(c)}));
   b.output(b.one("aten::rms_norm", {ref(x), ints({6})}));
   Checked checked = check(b);
@@ -199,7 +248,10 @@ TEST_CASE("norms with weights", "[operators]") {
 TEST_CASE("layouts: transposed, strided, channels last, expanded, sliced", "[operators]") {
   at::manual_seed(7);
   at::Tensor x = make({6, 8, 10}, at::kFloat);
-  const std::vector<at::Tensor> tensors = {x.transpose(0, 2), x.slice(2, 1, 9, 2), x.slice(1, 3), x.permute({1, 2, 0}),
+  const std::vector<at::Tensor> tensors = {x.transpose(0, 2),
+                                           x.slice(2, 1, 9, 2),
+                                           x.slice(1, 3),
+                                           x.permute({1, 2, 0}),
                                            make({1, 8, 1}, at::kFloat).expand({6, 8, 10}),
                                            make({2, 16, 5, 5}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast)};
   for (const at::Tensor& tensor : tensors) {

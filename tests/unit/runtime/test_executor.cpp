@@ -16,7 +16,8 @@ TEST_CASE("buffers that live together do not overlap, and memory is reused", "[m
     std::int64_t sum = 0;
     for (int i = 0; i < 40; ++i) {
       auto first = static_cast<std::int32_t>(random() % 60);
-      buffers.push_back({static_cast<std::int64_t>(random() % 5000), first, first + static_cast<std::int32_t>(random() % 6), 0});
+      buffers.push_back(
+          {static_cast<std::int64_t>(random() % 5000), first, first + static_cast<std::int32_t>(random() % 6), 0});
       sum += buffers.back().bytes;
     }
     std::int64_t total = plan_memory(buffers);
@@ -38,6 +39,7 @@ TEST_CASE("parallel_for visits every unit once and hands exceptions over", "[par
     for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
   });
   for (auto& count : visits) CHECK(count == 1);
-  CHECK_THROWS_AS(parallel_for(1000, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }), std::runtime_error);
+  CHECK_THROWS_AS(parallel_for(1000, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
+                  std::runtime_error);
   parallel_for(0, 1, [](std::int64_t, std::int64_t) { FAIL("nothing to do"); });
 }

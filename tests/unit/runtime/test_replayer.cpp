@@ -57,7 +57,8 @@ return %a, %b, %c
 }
 
 TEST_CASE("the replayer hands over an operator's error and leaves the mode as it was", "[replayer]") {
-  auto executable = replayer("input %x: float32[2, 3]\ninput %y: float32[2, 3]\n%z: float32[2, 2] = aten::mm(%x, %y)\nreturn %z\n");
+  auto executable =
+      replayer("input %x: float32[2, 3]\ninput %y: float32[2, 3]\n%z: float32[2, 2] = aten::mm(%x, %y)\nreturn %z\n");
   CHECK_THROWS_AS(executable->run({at::ones({2, 3}), at::ones({2, 3})}), c10::Error);
   CHECK(at::GradMode::is_enabled());
 }
