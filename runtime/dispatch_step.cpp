@@ -11,11 +11,11 @@ namespace {
 using graph::kNoValue;
 using graph::ValueId;
 
-bool same_layout(const at::Tensor& tensor, const graph::TensorType& type) {
+bool same_elements(const at::Tensor& tensor, const graph::TensorType& type) {
   if (tensor.scalar_type() != type.dtype || tensor.sizes() != type.sizes) return false;
-  if (tensor.strides() == type.strides) return true;
+  if (tensor.numel() == 0) return true;
   for (std::size_t i = 0; i < type.sizes.size(); ++i) {
-    if (type.sizes[i] > 1 && tensor.stride(static_cast<std::int64_t>(i)) != type.strides[i]) return tensor.numel() == 0;
+    if (type.sizes[i] > 1 && tensor.stride(static_cast<std::int64_t>(i)) != type.strides[i]) return false;
   }
   return true;
 }
@@ -69,12 +69,16 @@ class DispatchStep final : public Step {
     bool unsafe = tensor.defined() && (tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() ||
                                        tensor.storage().unsafeGetStorageImpl() == slots.arena());
     if (unsafe) tensor = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype)).copy_(tensor);
-    if (tensor.defined() && !same_layout(tensor, type)) {
+    if (tensor.defined() && !same_elements(tensor, type)) {
       TORCH_CHECK(tensor.sizes() == type.sizes, node_.op_name(), " gave ", tensor.sizes(), ", recorded ",
                   c10::IntArrayRef(type.sizes));
       at::Tensor copy = at::empty_strided(type.sizes, type.strides, tensor.options().dtype(type.dtype));
       copy.copy_(tensor);
       tensor = std::move(copy);
+    }
+    // Strides of dimensions without a second element are free, but Python sees them.
+    if (tensor.defined() && tensor.strides() != type.strides) {
+      tensor = tensor.as_strided(type.sizes, type.strides, tensor.storage_offset());
     }
     target = std::move(tensor);
   }

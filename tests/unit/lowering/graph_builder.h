@@ -151,7 +151,7 @@ struct Checked {
 };
 
 /// Lowers the graph, runs it twice and compares with the replayer; `slack` widens the tolerances, for errors that add up.
-inline Checked check(const GraphBuilder& builder, double slack = 1) {
+inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = true) {
   Checked checked;
   if (auto problem = graph::verify(*builder.graph())) return {"verify: " + *problem, 0, 0};
   auto copies = [&] {
@@ -165,6 +165,7 @@ inline Checked check(const GraphBuilder& builder, double slack = 1) {
     return out;
   };
   lowering::Options options;
+  options.fold_parameters = fold;
   std::string failure;
   // A dump makes every pass verify what it gives; a few are enough.
   if (builder.graph()->nodes.size() % 4 == 0) {
