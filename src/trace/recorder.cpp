@@ -1,7 +1,5 @@
 #include "trace/recorder.h"
 
-#include "guards/torch_python.h"
-
 #include <array>
 
 namespace dynrun::trace {
@@ -19,20 +17,12 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
   segment_->state = entry_state_;
   operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
-    EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}, {}};
+    EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}};
     auto count = static_cast<std::size_t>(activation->code->locals_count);
     slots.locals.assign(activation->locals(), activation->locals() + count);
     slots.written.assign(count, false);
     slots.read.assign(count, false);
     slots.stack.assign(activation->stack_base(), activation->stack_pointer);
-    auto hold = [&](PyObject* object) {
-      if (object && guards::is_plain_tensor(object))
-        entry_tensors_.try_emplace(object, c10::weak_intrusive_ptr<c10::TensorImpl>(guards::tensor_of(object).getIntrusivePtr()));
-      else
-        slots.hold.push_back(Ref::borrow(object));
-    };
-    for (PyObject* object : slots.locals) hold(object);
-    for (PyObject* object : slots.stack) hold(object);
     entry_.insert(entry_.begin(), std::move(slots));
     if (activation == base) break;
   }
@@ -45,12 +35,12 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
     guards_.check_code(guards_.read(SourceKind::kFrameFunction, frame, 0, nullptr), entry_[depth].activation->frame->function);
     resolve(entry_[depth].activation->frame->function);
     adopt_keywords(depth);
-    // Numbers on the stack cannot be told apart later from those of recorded code.
+    // Every stack slot is a read of its own: one object may lie in several, and in others next time.
     for (std::size_t i = 0; i < entry_[depth].stack.size(); i++) {
       PyObject* object = entry_[depth].stack[i];
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
-      else if (guards::is_constant_like(object)) learn_external(object, source);
+      else learn_external(object, source);
     }
   }
 }

@@ -120,7 +120,7 @@ class Recorder {
   static const Handler* handlers();
 
   // Knowledge. (recorder_objects.cpp)
-  bool resolve(PyObject* object);                       // known now? looks among the entry's roots too
+  bool resolve(PyObject* object);                       // known now?
   bool resolve_slice(PyObject* slice);
   bool resolve_deep(PyObject* object, int depth = 0);   // contents of exact containers too
   bool learn_external(PyObject* object, guards::SourceId source);
@@ -266,9 +266,7 @@ class Recorder {
     std::vector<PyObject*> locals;  // borrowed; a slot that was written since holds null and `written`
     std::vector<bool> written, read;
     std::vector<PyObject*> stack;
-    std::vector<python::Ref> hold;  // keeps the addresses from being reused; tensors are pinned instead
   };
-  std::unordered_map<PyObject*, c10::weak_intrusive_ptr<c10::TensorImpl>> entry_tensors_;
   std::vector<EntrySlots> entry_;
   int kept_ = 0;  // entry activations that are still in the chain
 

@@ -175,20 +175,8 @@ bool Recorder::resolve(PyObject* object) {
   if (guards::is_constant_like(object)) return true;
   if (find(object)) return true;
   if (guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue) return true;
-  auto pinned = entry_tensors_.find(object);
-  bool stale = pinned != entry_tensors_.end() &&
-               (!guards::is_plain_tensor(object) || pinned->second._unsafe_get_target() != guards::tensor_of(object).unsafeGetTensorImpl());
-  for (std::size_t depth = 0; depth < entry_.size() && !stale; depth++) {
-    EntrySlots& slots = entry_[depth];
-    for (std::size_t i = 0; i < slots.locals.size(); i++) {
-      if (slots.locals[i] == object && !slots.written[i])
-        return learn_external(object, local_source(depth, i));
-    }
-    for (std::size_t i = 0; i < slots.stack.size(); i++) {
-      if (slots.stack[i] == object)
-        return learn_external(object, guards_.read(SourceKind::kStack, static_cast<std::int32_t>(depth), static_cast<std::int32_t>(i), nullptr));
-    }
-    if (slots.activation && slots.activation->frame->function == object)
+  for (std::size_t depth = 0; depth < entry_.size(); depth++) {
+    if (entry_[depth].activation && entry_[depth].activation->frame->function == object)
       return learn_external(object, guards_.read(SourceKind::kFrameFunction, static_cast<std::int32_t>(depth), 0, nullptr));
   }
   // A static type needs no guard: it cannot change and lives for ever.
