@@ -55,6 +55,11 @@ class PlanBuilder {
     for (ValueId id : program_.graph.outputs) {
       if (id != kNoValue) handed_out.insert(program_.root(id));
     }
+    // An operator from outside may keep its arguments: they must not lie in memory that is another value's afterwards.
+    for (const Unit& unit : units_) {
+      if (!unit.is_dispatch() || is_aten(unit)) continue;
+      for (ValueId id : unit.reads) handed_out.insert(program_.root(id));
+    }
     for (const Unit& unit : units_) {
       bool makes = unit.is_dispatch() || (unit.is_library() && std::get<LibraryKernel>(unit.what).makes_outputs);
       for (ValueId id : unit.writes) {
@@ -70,6 +75,11 @@ class PlanBuilder {
       plan.root = view.root;
       plan.view_offset = view.offset;
     }
+  }
+
+  bool is_aten(const Unit& unit) const {
+    const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(std::get<std::int32_t>(unit.what))];
+    return node.op.operator_name().name.substr(0, 6) == "aten::";
   }
 
   void find_lives() {
@@ -167,7 +177,7 @@ class PlanBuilder {
       return kernel.make(kernel.inputs, kernel.outputs);
     }
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(std::get<std::int32_t>(unit.what))];
-    if (node.op.operator_name().name.substr(0, 6) != "aten::") plan_.below_autograd = false;
+    if (!is_aten(unit)) plan_.below_autograd = false;
     return runtime::make_dispatch_step(program_.graph, node, [](ValueId id) { return id; });
   }
 
@@ -190,7 +200,8 @@ class PlanBuilder {
     for (ValueId id : std::vector<ValueId>(touched.begin(), touched.end())) touched.insert(program_.root(id));
     for (ValueId id : touched) {
       bool dies = last_[static_cast<std::size_t>(id)] == static_cast<std::int32_t>(index) && !is_handed_out(id);
-      bool counted = slot(id).kind == SlotKind::kMade || (slot(id).kind == SlotKind::kView && is_per_run(slot(id).root));
+      bool counted = slot(id).kind == SlotKind::kMade || slot(id).kind == SlotKind::kFresh ||
+                     (slot(id).kind == SlotKind::kView && is_per_run(slot(id).root));
       if (dies && counted) action.release.push_back(id);
     }
     action.step = make_step(unit);

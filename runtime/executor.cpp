@@ -1,4 +1,4 @@
-// Runs a Plan. A run takes a Frame (slots and an arena) from a pool, so that several threads can run one executable at once;
+// Runs a Plan. A run takes a Frame (slots) and an arena from pools, so that several threads can run one executable at once;
 // what belongs to a run alone (inputs, views of them, fresh buffers) leaves the frame at its end.
 
 #include "runtime/dispatch.h"
@@ -13,10 +13,46 @@
 namespace dynrun::runtime {
 namespace {
 
+/// The process's arenas: executables that run one after another share one, so a program of many segments needs the largest
+/// plan's memory, not the sum.
+class ArenaPool {
+ public:
+  static ArenaPool& instance() {
+    static ArenaPool* pool = new ArenaPool;  // outlives executables that die at exit
+    return *pool;
+  }
+
+  at::Tensor take(std::int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    for (std::size_t i = free_.size(); i-- > 0;) {
+      if (free_[i].numel() < bytes) continue;
+      at::Tensor arena = std::move(free_[i]);
+      free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+      return arena;
+    }
+    if (!free_.empty()) {
+      // Too small, and about to be replaced. Idle frames may still hold its storage object, but not its memory.
+      free_.back().storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+      free_.pop_back();
+    }
+    return at::detail::empty_cpu({bytes}, c10::TensorOptions().dtype(at::kByte));
+  }
+
+  void give_back(at::Tensor arena) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(arena));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<at::Tensor> free_;
+};
+
 struct Frame {
   explicit Frame(std::size_t slot_count) : slots(slot_count) {}
   Slots slots;
-  at::Tensor arena;
+  at::Tensor arena;  // while a run lasts
+  bool built = false;
 };
 
 class Executor final : public Executable {
@@ -62,7 +98,9 @@ class Executor final : public Executable {
       at::NoGradGuard no_grad;
       std::optional<at::AutoDispatchBelowADInplaceOrView> below;
       if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
-      if (!frame.arena.defined()) build(frame);
+      if (plan_.arena_bytes > 0) frame.arena = ArenaPool::instance().take(plan_.arena_bytes);
+      const c10::StorageImpl* arena = plan_.arena_bytes > 0 ? frame.arena.storage().unsafeGetStorageImpl() : nullptr;
+      if (!frame.built || frame.slots.arena() != arena) build(frame, arena);
       for (SlotId id : inputs_) slots[id] = inputs[static_cast<std::size_t>(plan_.slots[static_cast<std::size_t>(id)].index)];
       for (const Action& action : plan_.actions) {
         for (SlotId id : action.prepare) prepare(slots, id);
@@ -74,10 +112,10 @@ class Executor final : public Executable {
     return take_outputs(frame);
   }
 
-  /// The tensors that stay in a frame from run to run.
-  void build(Frame& frame) const {
-    frame.arena = at::detail::empty_cpu({plan_.arena_bytes}, c10::TensorOptions().dtype(at::kByte));
-    frame.slots.set_arena(frame.arena.storage().unsafeGetStorageImpl());
+  /// The tensors that stay in a frame from run to run, as long as it meets the same arena.
+  void build(Frame& frame, const c10::StorageImpl* arena) const {
+    frame.slots.set_arena(arena);
+    frame.built = true;
     for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
       const SlotPlan& plan = plan_.slots[i];
       auto id = static_cast<SlotId>(i);
@@ -108,7 +146,7 @@ class Executor final : public Executable {
   std::vector<at::Tensor> take_outputs(Frame& frame) const {
     std::vector<at::Tensor> outputs;
     outputs.reserve(plan_.outputs.size());
-    const auto* arena = frame.arena.storage().unsafeGetStorageImpl();
+    const c10::StorageImpl* arena = frame.slots.arena();
     for (const OutputPlan& plan : plan_.outputs) {
       if (plan.same_as >= 0) {
         outputs.push_back(outputs[static_cast<std::size_t>(plan.same_as)]);
@@ -119,7 +157,7 @@ class Executor final : public Executable {
         tensor = tensor.as_strided(plan.type.sizes, plan.type.strides, tensor.storage_offset() + plan.view_offset);
       }
       // An operator whose schema hides that it returns its argument: never let the arena out.
-      if (tensor.defined() && tensor.storage().unsafeGetStorageImpl() == arena) tensor = tensor.clone();
+      if (tensor.defined() && arena != nullptr && tensor.storage().unsafeGetStorageImpl() == arena) tensor = tensor.clone();
       outputs.push_back(std::move(tensor));
     }
     return outputs;
@@ -154,6 +192,7 @@ class Executor final : public Executable {
 
   void give_back(std::unique_ptr<Frame> frame) {
     for (SlotId id : per_run_) frame->slots[id] = at::Tensor();
+    if (frame->arena.defined()) ArenaPool::instance().give_back(std::exchange(frame->arena, at::Tensor()));
     std::lock_guard lock(mutex_);
     idle_.push_back(std::move(frame));
   }

@@ -171,3 +171,25 @@ TEST_CASE("a run keeps neither inputs nor results alive", "[threads]") {
   CHECK(input.use_count() == 1);
   CHECK(input.storage().use_count() == 1);
 }
+
+TEST_CASE("executables share one arena when they run in turn", "[threads]") {
+  // The larger plan replaces the arena; going back and forth stays right.
+  auto build = [](GraphBuilder& b, std::int64_t size) {
+    ValueId x = b.input(at::randn({size, 64}));
+    ValueId y = b.one("aten::cumsum", {ref(b.one("aten::relu", {ref(x)})), val(0)});
+    ValueId z = b.one("aten::exp", {ref(b.one("aten::mul.Scalar", {ref(y), val(0.01)}))});
+    b.output(b.one("aten::sort", {ref(b.one("aten::cumsum", {ref(z), val(1)}))}));
+  };
+  GraphBuilder small, large;
+  build(small, 8);
+  build(large, 500);
+  lowering::Options options;
+  auto first = lowering::lower(small.graph(), small.inputs(), options),
+       second = lowering::lower(large.graph(), large.inputs(), options);
+  at::Tensor small_result = runtime::make_replayer(small.graph())->run(small.inputs())[0];
+  at::Tensor large_result = runtime::make_replayer(large.graph())->run(large.inputs())[0];
+  for (int i = 0; i < 4; ++i) {
+    CHECK(at::allclose(first.executable->run(small.inputs())[0], small_result));
+    CHECK(at::allclose(second.executable->run(large.inputs())[0], large_result));
+  }
+}
