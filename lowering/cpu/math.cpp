@@ -15,6 +15,8 @@ template <typename T>
 using Unary = T (*)(T);
 template <typename T>
 using Binary = T (*)(T, T);
+template <typename T>
+using Ternary = T (*)(T, T, T);
 
 template <typename Function>
 void* address(Function function) {
@@ -39,19 +41,43 @@ constexpr LibraryNames kLibrary[] = {
 
 llvm::ArrayRef<std::pair<const char*, void*>> Math::libm_functions() {
   static const std::pair<const char*, void*> kFunctions[] = {
-      {"expf", address<Unary<float>>(std::exp)},     {"exp", address<Unary<double>>(std::exp)},
-      {"expm1f", address<Unary<float>>(std::expm1)}, {"expm1", address<Unary<double>>(std::expm1)},
-      {"logf", address<Unary<float>>(std::log)},     {"log", address<Unary<double>>(std::log)},
-      {"log1pf", address<Unary<float>>(std::log1p)}, {"log1p", address<Unary<double>>(std::log1p)},
-      {"log2f", address<Unary<float>>(std::log2)},   {"log2", address<Unary<double>>(std::log2)},
-      {"log10f", address<Unary<float>>(std::log10)}, {"log10", address<Unary<double>>(std::log10)},
-      {"sinf", address<Unary<float>>(std::sin)},     {"sin", address<Unary<double>>(std::sin)},
-      {"cosf", address<Unary<float>>(std::cos)},     {"cos", address<Unary<double>>(std::cos)},
-      {"tanf", address<Unary<float>>(std::tan)},     {"tan", address<Unary<double>>(std::tan)},
-      {"atanf", address<Unary<float>>(std::atan)},   {"atan", address<Unary<double>>(std::atan)},
-      {"tanhf", address<Unary<float>>(std::tanh)},   {"tanh", address<Unary<double>>(std::tanh)},
-      {"erff", address<Unary<float>>(std::erf)},     {"erf", address<Unary<double>>(std::erf)},
-      {"powf", address<Binary<float>>(std::pow)},    {"pow", address<Binary<double>>(std::pow)},
+      {"expf", address<Unary<float>>(std::exp)},
+      {"exp", address<Unary<double>>(std::exp)},
+      {"expm1f", address<Unary<float>>(std::expm1)},
+      {"expm1", address<Unary<double>>(std::expm1)},
+      {"logf", address<Unary<float>>(std::log)},
+      {"log", address<Unary<double>>(std::log)},
+      {"log1pf", address<Unary<float>>(std::log1p)},
+      {"log1p", address<Unary<double>>(std::log1p)},
+      {"log2f", address<Unary<float>>(std::log2)},
+      {"log2", address<Unary<double>>(std::log2)},
+      {"log10f", address<Unary<float>>(std::log10)},
+      {"log10", address<Unary<double>>(std::log10)},
+      {"sinf", address<Unary<float>>(std::sin)},
+      {"sin", address<Unary<double>>(std::sin)},
+      {"cosf", address<Unary<float>>(std::cos)},
+      {"cos", address<Unary<double>>(std::cos)},
+      {"tanf", address<Unary<float>>(std::tan)},
+      {"tan", address<Unary<double>>(std::tan)},
+      {"atanf", address<Unary<float>>(std::atan)},
+      {"atan", address<Unary<double>>(std::atan)},
+      {"tanhf", address<Unary<float>>(std::tanh)},
+      {"tanh", address<Unary<double>>(std::tanh)},
+      {"erff", address<Unary<float>>(std::erf)},
+      {"erf", address<Unary<double>>(std::erf)},
+      // What LLVM itself calls on hosts without FMA or SSE 4.1.
+      {"fmaf", address<Ternary<float>>(std::fma)},
+      {"fma", address<Ternary<double>>(std::fma)},
+      {"floorf", address<Unary<float>>(std::floor)},
+      {"floor", address<Unary<double>>(std::floor)},
+      {"ceilf", address<Unary<float>>(std::ceil)},
+      {"ceil", address<Unary<double>>(std::ceil)},
+      {"truncf", address<Unary<float>>(std::trunc)},
+      {"trunc", address<Unary<double>>(std::trunc)},
+      {"nearbyintf", address<Unary<float>>(std::nearbyint)},
+      {"nearbyint", address<Unary<double>>(std::nearbyint)},
+      {"powf", address<Binary<float>>(std::pow)},
+      {"pow", address<Binary<double>>(std::pow)},
   };
   return kFunctions;
 }
