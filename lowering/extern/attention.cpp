@@ -173,8 +173,8 @@ Attend choose_way(const AttentionTypes& types, const AttentionPlan& plan) {
     prepare();
     attend(plan, q, k, v, result, scratch);
   };
-  constexpr Attend kWays[] = {nullptr, attend_by_flash, attend};
-  const Attend way = kWays[fastest(key, {{"libtorch", own}, {"flash", flash}, {"oneDNN", library}})];
+  constexpr Attend kWays[] = {attend_by_flash, attend, nullptr};
+  const Attend way = kWays[fastest(key, {{"flash", flash}, {"oneDNN", library}, {"libtorch", own}})];
   // Tests may prefer a way that these shapes or this machine do not have.
   return (way == attend_by_flash && !has_flash) || (way == attend && !has_onednn) ? nullptr : way;
 }

@@ -1,5 +1,7 @@
 #include "lowering/extern/bounds.h"
 
+#include "lowering/extern/candidates.h"
+
 #include "lowering/extern/convolution_call.h"
 
 #include <ATen/Functions.h>
@@ -112,6 +114,7 @@ void Bounds::remember_weight(ValueId weight) {
   auto tensor = program_.known(weight);
   if (!tensor) return;
   program_.mark_folded(weight);
+  const OneThread one_thread;
   row_bounds_.emplace(weight, largest_row(*tensor));
 }
 

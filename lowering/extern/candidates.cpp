@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -56,43 +57,37 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// While one lives, OpenMP and MKL use one thread for what this thread calls: two threads that wait for each other measure how
-/// busy the machine is, one measures the kernel. Nothing is changed where the libraries do not offer that.
-class OneThread {
- public:
-  OneThread() {
-    if (set_openmp() == nullptr || set_mkl() == nullptr) return;
-    openmp_threads_ = at::get_num_threads();
-    set_openmp()(1);
-    mkl_threads_ = set_mkl()(1);
-  }
-  ~OneThread() {
-    if (openmp_threads_ == 0) return;
-    set_openmp()(openmp_threads_);
-    set_mkl()(mkl_threads_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+auto openmp_setter() -> void (*)(int) {
+  static const auto function = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  return function;
+}
 
- private:
-  static auto set_openmp() -> void (*)(int) {
-    static const auto function = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-    return function;
-  }
-  static auto set_mkl() -> int (*)(int) {
-    static const auto function = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
-    return function;
-  }
+auto mkl_setter() -> int (*)(int) {
+  static const auto function = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+  return function;
+}
 
-  int openmp_threads_ = 0, mkl_threads_ = 0;
-};
+constexpr double kLoweringBudgetMilliseconds = 300;
 
-/// Times one call; infinity when it throws.
+/// By this thread since start_measuring_budget.
+double& spent_measuring() {
+  thread_local double milliseconds = 0;
+  return milliseconds;
+}
+
+/// Milliseconds that this thread has computed: what other programs took from it does not count.
+double own_milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+/// Times one call on the one thread that it has; infinity when it throws.
 double time_run(const Candidate& candidate) {
   try {
-    const auto start = Clock::now();
+    const double start = own_milliseconds();
     candidate.run();
-    return milliseconds_since(start);
+    return own_milliseconds() - start;
   } catch (const std::exception&) {
     return std::numeric_limits<double>::infinity();
   }
@@ -100,31 +95,67 @@ double time_run(const Candidate& candidate) {
 
 /// The best of a few runs of each, in turns so that a busy moment of the machine strikes all alike. The first run of each warms
 /// up (oneDNN generates its code there) and does not count. Ends early when the order is plain.
-std::vector<double> measure(const std::vector<Candidate>& candidates) {
-  constexpr double kBudgetMilliseconds = 4, kMostMilliseconds = 40, kPlain = 1.4;
+struct Times {
+  std::vector<double> best;
+  int rounds = 0;
+};
+
+Times measure(const std::vector<Candidate>& candidates) {
+  constexpr double kBudgetMilliseconds = 4, kMostMilliseconds = 40, kPlain = 1.4, kVeryPlain = 2.5;
   constexpr int kMostRounds = 12;
+  // Past its budget, a model's lowering measures small kernels in haste and takes the likely candidate of large ones.
+  const bool thrifty = spent_measuring() > kLoweringBudgetMilliseconds;
+  constexpr double kLarge = 4;
   const OneThread one_thread;
-  std::vector<double> best(candidates.size(), std::numeric_limits<double>::infinity());
+  Times times{std::vector<double>(candidates.size(), std::numeric_limits<double>::infinity())};
+  std::vector<double>& best = times.best;
   std::vector<bool> works;
-  for (const Candidate& candidate : candidates) works.push_back(std::isfinite(time_run(candidate)));
+  const auto begin = Clock::now();
+  for (const Candidate& candidate : candidates) {
+    works.push_back(std::isfinite(time_run(candidate)));
+    if (thrifty && works[0] && milliseconds_since(begin) > kLarge) {
+      best[0] = 0;
+      return times;
+    }
+  }
   const auto start = Clock::now();
   for (int round = 0; round < kMostRounds; ++round) {
     for (std::size_t index = 0; index < candidates.size(); ++index) {
       if (works[index]) best[index] = std::min(best[index], candidates[index].handicap * time_run(candidates[index]));
     }
+    ++times.rounds;
     std::vector<double> sorted = best;
     std::sort(sorted.begin(), sorted.end());
     // The first candidate is the likely one: that it loses takes more to believe.
     const bool expected = best[0] == sorted[0];
     const bool plain = sorted.size() < 2 || sorted[1] > kPlain * sorted[0];
-    const int least_rounds = !expected ? 5 : plain ? 2 : 3;
+    const bool very_plain = sorted.size() < 2 || sorted[1] > kVeryPlain * sorted[0];
+    const int least_rounds = thrifty || very_plain ? 1 : !expected ? 5 : plain ? 2 : 3;
     const double spent = milliseconds_since(start);
-    if (spent > kMostMilliseconds || (round + 1 >= least_rounds && (plain || spent > kBudgetMilliseconds))) break;
+    if (spent > kMostMilliseconds || (round + 1 >= least_rounds && (plain || thrifty || spent > kBudgetMilliseconds))) break;
   }
-  return best;
+  spent_measuring() += milliseconds_since(begin);
+  return times;
 }
 
 }  // namespace
+
+OneThread::OneThread() {
+  if (openmp_setter() == nullptr || mkl_setter() == nullptr) return;
+  openmp_threads_ = at::get_num_threads();
+  openmp_setter()(1);
+  mkl_threads_ = mkl_setter()(1);
+}
+
+OneThread::~OneThread() {
+  if (openmp_threads_ == 0) return;
+  openmp_setter()(openmp_threads_);
+  mkl_setter()(mkl_threads_);
+}
+
+void start_measuring_budget() {
+  spent_measuring() = 0;
+}
 
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates) {
   if (preference().active) return preferred(candidates);
@@ -134,13 +165,14 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
     auto found = memory().find(full_key);
     if (found != memory().end()) return found->second.best;
   }
-  constexpr double kWorthwhile = 0.92;
   Measured measured;
   measured.line = full_key + ":";
-  const std::vector<double> times = measure(candidates);
+  const Times times = measure(candidates);
+  // The fewer the rounds, the more another candidate must win by.
+  const double worthwhile = times.rounds >= 5 ? 0.92 : times.rounds >= 2 ? 0.75 : 0.5;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
-    measured.line += fmt::format("{} {} {:.3f} ms", index ? "," : "", candidates[index].name, times[index]);
-    if (times[index] < times[measured.best] * (measured.best == 0 ? kWorthwhile : 1.0)) measured.best = index;
+    measured.line += fmt::format("{} {} {:.3f} ms", index ? "," : "", candidates[index].name, times.best[index]);
+    if (times.best[index] < times.best[measured.best] * (measured.best == 0 ? worthwhile : 1.0)) measured.best = index;
   }
   std::lock_guard lock(mutex());
   return memory().emplace(full_key, measured).first->second.best;
@@ -149,6 +181,16 @@ std::size_t fastest(const std::string& key, const std::vector<Candidate>& candid
 void return_free_memory() {
 #if defined(__GLIBC__)
   malloc_trim(0);
+#endif
+}
+
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  static const bool done = [] {
+    constexpr int kLargestHeapBlock = 32 << 20, kKept = 128 << 20;
+    return mallopt(M_MMAP_THRESHOLD, kLargestHeapBlock) != 0 && mallopt(M_TRIM_THRESHOLD, kKept) != 0;
+  }();
+  static_cast<void>(done);
 #endif
 }
 

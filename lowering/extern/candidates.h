@@ -13,12 +13,35 @@ struct Candidate {
   double handicap = 1;        // its time counts this much more, for what else it costs (memory)
 };
 
-/// The index of the fastest. The first candidate is kept unless another is at least 8 % faster (so that noise does not decide).
+/// The index of the fastest. The first candidate is kept unless another is faster by a margin: 8 %, more when only few runs were affordable.
 /// What was measured for `key` (operator, shapes) is remembered for the life of the process, for each number of threads.
+/// Within one lowering, measuring takes about a third of a second at most: then the likely candidate of large kernels, the first
+/// one, is taken unmeasured.
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates);
+
+/// While one lives, OpenMP and MKL use one thread for what this thread calls. Two threads that wait for each other measure how
+/// busy the machine is, one measures the kernel; and many small operators are done sooner by one. Nothing changes where the
+/// libraries do not offer that.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int openmp_threads_ = 0, mkl_threads_ = 0;
+};
+
+/// A new lowering begins on this thread.
+void start_measuring_budget();
 
 /// Gives the C library's free memory back to the system: measuring and packing leave much of it behind.
 void return_free_memory();
+
+/// oneDNN's kernels allocate their results. Has the C library keep up to 128 MB of freed memory for the next call, where it
+/// would give each result back to the system and fault its pages in again (a third of mobilenet_v2's time). Once a process.
+void keep_freed_memory();
 
 /// What was measured so far, one line a key: "linear 128x768x768: dispatcher 0.70 ms, packed 0.31 ms".
 std::vector<std::string> measurements();

@@ -1,4 +1,5 @@
 #include "lowering/extern/bounds.h"
+#include "lowering/extern/candidates.h"
 #include "lowering/extern/claim.h"
 #include "runtime/plan.h"
 
@@ -137,6 +138,7 @@ const char* FiniteGuard::describe() const {
 }
 
 void settle_guards(ClaimContext& context, std::vector<Claim>& claims) {
+  const OneThread one_thread;
   Program& program = context.program;
   Bounds& bounds = context.bounds;
   const Uses& uses = context.uses;

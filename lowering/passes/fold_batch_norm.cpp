@@ -4,6 +4,7 @@
 // bias' = (bias - mean) * scale + beta. The channel's numbers are computed in double.
 
 #include "lowering/extern/arguments.h"
+#include "lowering/extern/candidates.h"
 #include "lowering/extern/convolution_call.h"
 #include "lowering/extern/library_kernel.h"
 
@@ -68,6 +69,7 @@ void fold(Program& program, std::int32_t convolution_index, const ConvolutionCal
 }  // namespace
 
 void fold_batch_norm(Program& program) {
+  const OneThread one_thread;
   const Uses uses(program);
   std::vector<bool> removed(program.graph.nodes.size(), false);
   for (std::size_t index = 0; index < program.graph.nodes.size(); ++index) {

@@ -106,6 +106,8 @@ class LayoutChooser {
 }  // namespace
 
 void choose_layouts(Program& program) {
+  start_measuring_budget();
+  keep_freed_memory();
   LayoutChooser(program).run();
 }
 
