@@ -211,6 +211,7 @@ Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* nam
   if (text == "__defaults__" || text == "__kwdefaults__") return learn_function_defaults(function) ? Attribute::kRun : Attribute::kUnknown;
   if (text == "__annotations__" && owner == kNoSource) return Attribute::kRun;
   if (text == "__annotations__" && owner != kNoSource) {
+    Ref made = Ref::steal(PyObject_GetAttr(function, name));  // makes the dict where there was none yet
     PyObject* annotations = PyFunction_GetAnnotations(function);
     *source = guards_.read(SourceKind::kFunctionField, owner, 2, name);
     return annotations && learn_external(annotations, *source) ? Attribute::kValue : Attribute::kUnknown;

@@ -206,6 +206,15 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   static PyObject* call_name = PyUnicode_InternFromString("__call__");
   static PyObject* new_name = PyUnicode_InternFromString("__new__");
   static PyObject* init_name = PyUnicode_InternFromString("__init__");
+  if (Py_TYPE(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    // A metaclass with a __call__ in Python (an enumeration's).
+    if (PyObject* method = python_method(site.callee, "__call__")) {
+      site.arguments.insert(site.arguments.begin(), site.callee);
+      site.positional++;
+      site.callee = method;
+      return call_python(activation, in, site, false);
+    }
+  }
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || _PyType_Lookup(Py_TYPE(type), call_name) != _PyType_Lookup(&PyType_Type, call_name))
     return cut(BreakId::k_opaque_call, name);
   PyObject* maker = _PyType_Lookup(type, new_name);
