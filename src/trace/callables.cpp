@@ -78,6 +78,8 @@ void add_builtins() {
           modelled(Model::kWriteFresh));
   put_all("builtins:set", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "copy", "__len__"}, kPureKind);
   put_all("builtins:set", {"add", "discard", "remove", "update", "clear", "pop", "__init__"}, modelled(Model::kWriteFresh));
+  put_all("builtins:frozenset", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "__len__"}, kPureKind);
+  put_all("torch._C", {"_len_torch_dispatch_stack"}, kPureKind);
   put_all("collections", {"OrderedDict"}, kPureKind);
   put_all("sys", {"getrecursionlimit", "intern"}, kPureKind);
   put_all("collections:OrderedDict", {"keys", "values", "items", "copy", "__iter__"}, kPureKind);

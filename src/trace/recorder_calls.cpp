@@ -88,7 +88,7 @@ Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& i
 Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, CallSite& site, bool vm_inlines) {
   if (!resolve(site.callee)) {
     // A method of an object is known by the object.
-    PyObject* self = PyCFunction_Check(site.callee) ? PyCFunction_GET_SELF(site.callee) : nullptr;
+    PyObject* self = bound_object(site.callee);
     if (!self || !resolve(self)) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   }
   for (PyObject* argument : site.arguments) {
@@ -262,7 +262,8 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
-  if (self && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
+  // A method of an immutable set is known with the set.
+  if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
   if (kind.call_class == CallClass::kTransparent) {
     operators_.set_source(source_line(activation, in));
     return prepare(activation, in, site.slots, Then::kLearnTop);

@@ -116,7 +116,9 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
   } else if (PyType_Check(object)) {
     guards_.check_is_type(source, reinterpret_cast<PyTypeObject*>(object));
   } else if (is_builtin_function(object)) {
-    if (bound_object(object)) return false;  // read it by the object
+    PyObject* self = bound_object(object);
+    bool immutable = self && (guards::is_constant_like(self) || PyFrozenSet_CheckExact(self));
+    if (self && !immutable) return false;  // read it by the object
     guards_.check_is(source, object);
   } else if (PyFunction_Check(object)) {
     guards_.check_code(source, object);
