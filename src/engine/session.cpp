@@ -1,5 +1,7 @@
 #include "engine/session.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace dynrun::engine {
@@ -48,6 +50,11 @@ Decision Session::before(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
+  if (!refusal_.empty() && &machine == &machine_) {
+    PyErr_SetString(PyExc_RuntimeError, refusal_.c_str());
+    detach();
+    return Decision::kRaise;
+  }
   switch (state_) {
     case State::kRecord: return record(machine, activation, instruction);
     case State::kProbe:
@@ -115,7 +122,15 @@ void Session::end_recording(bool finished) {
   scope_.reset();
   if (recording_here() == this) recording_here() = nullptr;
   auto recorder = std::move(recorder_);
-  if (recorder->why()) engine_.count_break(*recorder->why());
+  if (recorder->why()) {
+    engine_.count_break(*recorder->why());
+    if (engine_.options().fullgraph) {
+      const trace::Break& why = *recorder->why();
+      const trace::BreakInfo& info = trace::break_info(why.id);
+      refusal_ = fmt::format("--fullgraph: {}{}{} at {}:{} in {} ({})", info.what, why.detail.empty() ? "" : ": ", why.detail, why.line.file,
+                             why.line.line, why.line.function, info.cure);
+    }
+  }
   std::unique_ptr<trace::Segment> segment = recorder->take();
   if (!segment) {
     engine_.entry_at(origin_).failures++;
@@ -142,6 +157,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
       return Decision::kRaise;
     case Flow::kCut:
       end_recording(false);
+      if (!refusal_.empty()) return Decision::kResume;
       state_ = State::kStep;
       if (fruitless_ > kMaxFruitless) {
         engine_.entry_at(trace::entry_point(base_, machine_.top)).given_up = true;
@@ -153,8 +169,8 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
       detach();
       return Decision::kExecute;
     case Flow::kDropped: {
-      trace::EntryPoint point;
       end_recording(false);
+      if (!refusal_.empty()) return Decision::kResume;
       detach();
       return Decision::kExecute;
     }
@@ -182,7 +198,8 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
       break;
     case Flow::kDropped:
       end_recording(false);
-      detach();
+      if (refusal_.empty()) detach();
+      else state_ = State::kIdle;
       break;
     default: break;
   }

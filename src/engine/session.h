@@ -53,6 +53,7 @@ class Session final : public vm::Observer {
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
   bool skip_replay_ = false;
+  std::string refusal_;  // --fullgraph: why, raised at the next instruction
 };
 
 }  // namespace dynrun::engine

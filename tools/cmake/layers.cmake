@@ -35,7 +35,9 @@ endfunction()
 
 # dynrun_engine_library(): libdynrun.so, and the package file that other CMake projects find it by.
 function(dynrun_engine_library)
-  add_library(dynrun_shared SHARED ${CMAKE_SOURCE_DIR}/src/engine/exports.cc)
+  # Sources of its own: what libraries hold is hidden from programs that link it.
+  add_library(dynrun_shared SHARED ${CMAKE_SOURCE_DIR}/src/engine/exports.cc ${CMAKE_SOURCE_DIR}/src/engine/api.cc)
+  target_compile_definitions(dynrun_shared PRIVATE DYNRUN_BUILT_PYTHON="${DYNRUN_PYTHON}")
   set_target_properties(dynrun_shared PROPERTIES OUTPUT_NAME dynrun)
   target_link_libraries(dynrun_shared PRIVATE engine ${DYNRUN_PYTHON_LIBRARY})
   target_link_options(dynrun_shared PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
