@@ -45,7 +45,7 @@ class Generator:
         return self.pick(SCALAR).format(self.pick(names))
 
     def condition(self, names):
-        return self.pick(["n > 2", "n % 2 == 0", "len(items) % 2", f"{self.pick(names)}.sum() > 0", f"bool(({self.pick(names)} > 0).any())",
+        return self.pick(["n > 2", "n % 2 == 0", "len(items) % 2", f"{self.pick(names)}.sum() > 0.123", f"bool(({self.pick(names)} > 0).any())",
                           "self.count % 3 == 0", "'k' in table", f"{self.pick(names)}.shape[0] > 2", f"{self.pick(names)}.max().item() > 0.5",
                           f"{self.pick(names)} is {self.pick(names)}", "isinstance(table.get('k'), int)"])
 
@@ -186,7 +186,7 @@ class Generator:
         names.append(result)
 
     def do_item(self, names):
-        self.emit(self.pick([f"self.value = round({self.pick(names)}.sum().item(), 1) > 0", f"n = n + int({self.pick(names)}.sum().item() > 0)",
+        self.emit(self.pick([f"self.value = round({self.pick(names)}.sum().item(), 1) > 0.123", f"n = n + int({self.pick(names)}.sum().item() > 0.123)",
                              f"print(int({self.pick(names)}.argmax()) >= 0)"]))
 
     def source(self):
