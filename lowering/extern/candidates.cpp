@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -82,12 +83,27 @@ double own_milliseconds() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
 /// Times one call on the one thread that it has; infinity when it throws.
 double time_run(const Candidate& candidate) {
   try {
-    const double start = own_milliseconds();
-    candidate.run();
-    return own_milliseconds() - start;
+    // The heap grows in the first runs: those that wait for the system's pages say nothing of later ones.
+    constexpr int kMostTries = 5;
+    constexpr long kFewFaults = 16;
+    double best = std::numeric_limits<double>::infinity();
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      const long faults = page_faults();
+      const double start = own_milliseconds();
+      candidate.run();
+      best = std::min(best, own_milliseconds() - start);
+      if (page_faults() - faults <= kFewFaults) break;
+    }
+    return best;
   } catch (const std::exception&) {
     return std::numeric_limits<double>::infinity();
   }

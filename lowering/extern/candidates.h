@@ -40,7 +40,7 @@ void start_measuring_budget();
 void return_free_memory();
 
 /// oneDNN's kernels allocate their results. Has the C library keep up to 128 MB of freed memory for the next call, where it
-/// would give each result back to the system and fault its pages in again (a third of mobilenet_v2's time). Once a process.
+/// would give each result back to the system and fault its pages in again. Once a process.
 void keep_freed_memory();
 
 /// What was measured so far, one line a key: "linear 128x768x768: dispatcher 0.70 ms, packed 0.31 ms".

@@ -109,6 +109,7 @@ void choose_layouts(Program& program) {
   start_measuring_budget();
   keep_freed_memory();
   LayoutChooser(program).run();
+  return_free_memory();
 }
 
 }  // namespace dynrun::lowering
