@@ -89,7 +89,7 @@ Decision Session::probe() {
     trace::Segment& last = *entry.segments.front();
     engine_.count_miss(last.state == now ? last.guards.explain_miss(frames) : last.state.difference(now), last);
   }
-  bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly;
+  bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   skip_replay_ = false;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_);

@@ -125,11 +125,13 @@ TensorFacts TensorFacts::of(const at::Tensor& tensor) {
   if (facts.has_strides) facts.strides = tensor.strides().vec();
   facts.requires_grad = tensor.requires_grad();
   facts.inference = tensor.is_inference();
+  facts.leaf = tensor.is_leaf();
   return facts;
 }
 
 bool TensorFacts::holds(const at::Tensor& tensor) const {
   if (!tensor.defined() || tensor.scalar_type() != dtype || tensor.key_set() != keys || tensor.device() != device) return false;
+  if (requires_grad && tensor.is_leaf() != leaf) return false;
   if (tensor.requires_grad() != requires_grad || tensor.is_inference() != inference) return false;
   if (tensor.sizes() != c10::IntArrayRef(sizes)) return false;
   return !has_strides || tensor.strides() == c10::IntArrayRef(strides);
@@ -137,7 +139,7 @@ bool TensorFacts::holds(const at::Tensor& tensor) const {
 
 std::string TensorFacts::describe() const {
   return fmt::format("{}[{}] strides [{}] on {}{}", c10::toString(dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "),
-                     device.str(), requires_grad ? " requires_grad" : "");
+                     device.str(), !requires_grad ? "" : leaf ? " requires_grad" : " requires_grad (not a leaf)");
 }
 
 SourceId Program::read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux) {

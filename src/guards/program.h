@@ -34,6 +34,7 @@ struct TensorFacts {
   std::vector<std::int64_t> sizes, strides;
   bool requires_grad = false;
   bool inference = false;
+  bool leaf = true;
   bool has_strides = true;
 
   static TensorFacts of(const at::Tensor& tensor);

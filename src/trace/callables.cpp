@@ -106,7 +106,7 @@ void add_builtins() {
 const std::unordered_set<std::string>& opaque_torch_names() {
   static const std::unordered_set<std::string> names = {
       "numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "data_ptr", "storage",
-      "untyped_storage", "_typed_storage", "is_set_to", "set_", "resize_", "resize_as_", "requires_grad_", "retain_grad",
+      "untyped_storage", "_typed_storage", "is_set_to", "storage_offset", "_is_view", "has_names", "_is_alias_of", "_nbytes", "set_", "resize_", "resize_as_", "requires_grad_", "retain_grad",
       "_make_subclass", "_make_wrapper_subclass", "_make_dtensor", "map_", "map2_", "apply_", "share_memory_", "is_shared", "backward",
       "_backward", "register_hook", "_use_count", "_view_func", "_rev_view_func_unsafe", "_fix_weakref", "rename_", "rename",
       "refine_names", "align_to", "unflatten_names", "detach_", "new", "new_tensor", "_standard_name", "from_numpy", "frombuffer",
@@ -165,7 +165,7 @@ void add_torch() {
                        "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_get_cudnn_benchmark", "_get_cudnn_deterministic", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32",
                        "_cuda_isInBadFork", "_get_overrideable_sdp_enabled", "_get_cudnn_sdp_enabled", "_is_mkldnn_enabled", "_get_nnpack_enabled",
                        "_get_float32_matmul_precision", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
-                       "is_grad_enabled", "_get_default_device", "_functorch.is_functorch_wrapped_tensor", "_is_alias_of", "_dispatch_has_kernel", "_functorch.peek_interpreter_stack"},
+                       "is_grad_enabled", "_get_default_device", "_functorch.is_functorch_wrapped_tensor", "_dispatch_has_kernel", "_functorch.peek_interpreter_stack"},
           kPureKind);
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
                     "get_default_dtype", "Size", "device", "finfo", "iinfo"},

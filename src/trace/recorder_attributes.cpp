@@ -36,7 +36,7 @@ bool is_tensor_metadata(const char* name) {
   static const std::unordered_set<std::string> names = {
       "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized", "is_leaf", "itemsize", "nbytes",
       "is_meta", "is_mkldnn", "is_mps", "is_xpu", "is_cpu", "is_nested", "is_sparse_csr", "is_vulkan", "is_ipu", "is_xla", "is_hpu", "is_maia",
-      "is_mtia", "names", "output_nr"};
+      "is_mtia"};
   return names.count(name) != 0;
 }
 

@@ -13,6 +13,7 @@
 #include <c10/core/impl/PythonDispatcherTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 
 #include <fmt/format.h>
@@ -39,6 +40,16 @@ TorchState TorchState::now() {
   state.precision = static_cast<int>(context.float32MatmulPrecision());
   state.function_modes = at::impl::torch_function_mode_enabled() || at::impl::torch_function_all_disabled();
   state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
+  std::uint32_t bit = 1;
+  for (bool on : {context.userEnabledCuDNN(), context.userEnabledMkldnn(), context.benchmarkCuDNN(), context.deterministicCuDNN(),
+                  context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP()}) {
+    if (on) state.backends |= bit;
+    bit <<= 1;
+  }
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  state.included = keys.included_.remove(c10::DispatchKey::TESTING_ONLY_GenericMode).raw_repr();
+  state.excluded = keys.excluded_.raw_repr();
+  state.tracing = torch::jit::tracer::isTracing();
   state.anomaly = torch::autograd::AnomalyMode::is_enabled();
   return state;
 }
@@ -292,9 +303,10 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
     PyThreadState* thread = PyEval_SaveThread();
     bool failed = false;
+    std::shared_ptr<runtime::Executable> executable = segment.executable;  // another thread may lower the segment again meanwhile
     try {
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
-      outputs = segment.executable->run(inputs);
+      outputs = executable->run(inputs);
       if (!copies.empty() || (verify && inputs.empty() && !segment.random)) verify_outputs(segment, copies, outputs);
     } catch (const VerifyError& error) {
       std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());

@@ -28,6 +28,9 @@ struct TorchState {
   c10::ScalarType default_dtype = c10::ScalarType::Float;
   c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;
   int precision = 0;
+  std::uint32_t backends = 0;           // cuDNN, oneDNN and attention switches, a bit each
+  std::uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: functorch, tracing and their kind
+  bool tracing = false;
 
   static TorchState now();
   bool operator==(const TorchState&) const = default;
@@ -76,7 +79,7 @@ struct Segment {
   std::shared_ptr<graph::Graph> graph;
   std::vector<guards::SourceId> input_sources;   // kNoSource: a literal
   std::unordered_map<int, at::Tensor> literals;  // by input; never written
-  std::unique_ptr<runtime::Executable> executable;
+  std::shared_ptr<runtime::Executable> executable;
   bool lowered = false;
   bool random = false;          // draws from the default generator
   bool writes_outside = false;  // writes tensors in place that outlive it
