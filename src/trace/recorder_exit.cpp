@@ -202,7 +202,9 @@ RecipeId Recorder::recipe_iterator(PyObject* object) {
   else if (!find(container) && Py_SIZE(container) == 0) child = segment_->recipes.add({RecipeKind::kConstant, 0, Ref::steal(PyTuple_New(0)), {}, {}});
   else child = recipe(container);
   if (child == kNullRecipe) return kNullRecipe;
+  // A range's iterator gives the rest of the range and no state.
   Ref state = PyTuple_GET_SIZE(reduced.get()) > 2 ? Ref::borrow(PyTuple_GET_ITEM(reduced.get(), 2)) : Ref();
+  if (state.get() == Py_None) state = Ref();
   return segment_->recipes.add({RecipeKind::kIterator, 0, state, {child}, {}});
 }
 
