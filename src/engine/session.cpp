@@ -68,6 +68,10 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::probe() {
+  if (Engine::disabled_depth() > 0) {
+    detach();
+    return Decision::kResume;
+  }
   Entry& entry = engine_.entry_at(trace::entry_point(base_, machine_.top));
   trace::TorchState now = trace::TorchState::now();
   auto frames = trace::entry_frames(base_, machine_.top);
