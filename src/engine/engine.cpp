@@ -124,10 +124,10 @@ void Engine::reject(const trace::EntryPoint& point, std::size_t key) {
   entry.segments.clear();
 }
 
-bool Engine::is_hot(python::Frame* frame, bool count) {
+bool Engine::is_hot(python::Frame* frame) {
   Heat& heat = heat_of(frame);
   if (heat.rejected) return false;
-  if (count) heat.count++;
+  heat.count++;
   if (stress(kDynrunStressFirst)) return true;
   if (heat.count < kHot) return false;
   if (heat.count >= kHotFunctionInsideCold) return true;
@@ -154,7 +154,7 @@ bool Engine::wants(python::Frame* frame) {
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((frame->code->co_flags & kFunction) != kFunction) return false;
   if (is_marked(frame)) return !heat_of(frame).rejected;
-  return takes_tensors(frame) && is_hot(frame, true);
+  return takes_tensors(frame) && is_hot(frame);
 }
 
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {

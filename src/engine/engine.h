@@ -74,7 +74,8 @@ class Engine final : public vm::Engine {
 
  private:
   bool is_marked(python::Frame* frame);
-  bool is_hot(python::Frame* frame, bool count);
+  /// Counts the visit.
+  bool is_hot(python::Frame* frame);
 
   DynrunOptions options_;
   std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;

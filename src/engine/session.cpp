@@ -79,7 +79,7 @@ Decision Session::probe() {
   bool function_entry = machine_.top == base_ && base_->pc == 0;
   bool stressed = engine_.stress(kDynrunStressDrop) || engine_.stress(kDynrunStressGuards);
   if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) entry.segments.clear();
-  for (std::size_t i = 0; !skip_replay_ && i < entry.segments.size(); i++) {
+  for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
@@ -89,12 +89,11 @@ Decision Session::probe() {
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
     return run_segment(segment, registers, std::move(*inputs));
   }
-  if (!skip_replay_ && !entry.segments.empty()) {
+  if (!entry.segments.empty()) {
     trace::Segment& last = *entry.segments.front();
     engine_.count_miss(last.state == now ? last.guards.explain_miss(frames) : last.state.difference(now), last);
   }
-  bool never = skip_replay_ || entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
-  skip_replay_ = false;
+  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_);
     detach();
@@ -232,7 +231,6 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
       // An operator raises: the code itself shall, from where it stands.
       detach();
       return Decision::kResume;
-    case trace::ReplayResult::kMissed: return Decision::kResume;
     case trace::ReplayResult::kRaised: detach(); return Decision::kRaise;
   }
   engine_.count_replay(segment);

@@ -52,7 +52,6 @@ class Session final : public vm::Observer {
   bool recorded_ = false;
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
-  bool skip_replay_ = false;
   std::string refusal_;  // --fullgraph: why, raised at the next instruction
 };
 

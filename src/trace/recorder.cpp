@@ -140,7 +140,6 @@ bool Recorder::learn_pending(vm::Activation* top) {
     case Then::kMakeCell:
       learn_fresh(pending_.activation->locals()[pending_.count]);
       return true;
-    case Then::kCopyFreeVariables: return true;
     case Then::kFreshTop: learn_fresh(top->peek(1)); return true;
     case Then::kContextToken:
       learn_fresh(top->peek(1));

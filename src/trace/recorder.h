@@ -88,7 +88,6 @@ class Recorder {
   bool instruction_ran() const { return instruction_ran_; }
   const std::optional<Break>& why() const { return break_; }
   OperatorRecorder& operators() { return operators_; }
-  std::uint64_t frames() const { return frames_; }
   /// The tensors of this call, one a graph input.
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
@@ -102,11 +101,10 @@ class Recorder {
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
-  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kCopyFreeVariables, kContextToken, kFreshTop, kLearnUnpacked, kForIter };
+  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter };
   struct Pending {
     Then then = Then::kNothing;
     int count = 0;
-    guards::SourceId source = guards::kNoSource;  // the result is external, read by this path
     bool guarded = false;                          // operands saved: may be cut off afterwards
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
     OperatorRecorder::Mark mark{};
@@ -217,8 +215,8 @@ class Recorder {
   };
   Flow call(vm::Activation&, const bytecode::Instruction&);
   Flow call_function_ex(vm::Activation&, const bytecode::Instruction&);
-  Flow call_site(vm::Activation&, const bytecode::Instruction&, CallSite& site, bool vm_inlines);
-  Flow call_python(vm::Activation&, const bytecode::Instruction&, CallSite& site, bool vm_inlines);
+  Flow call_site(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  Flow call_python(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_class(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);

@@ -334,9 +334,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
     return cut(BreakId::k_opaque_operation, label());
   }
   PyObject* setter = _PyType_Lookup(Py_TYPE(owner), setattr_name);
-  PyObject* found = _PyType_Lookup(Py_TYPE(owner), name);
   if (setter == nullptr || !PyFunction_Check(setter)) {
-    (void)found;
     return cut(BreakId::k_opaque_operation, label());
   }
   if (!learn_external(setter, guards_.read(SourceKind::kTypeAttribute, type_source(owner), 0, setattr_name)))

@@ -51,7 +51,7 @@ Flow Recorder::call(vm::Activation& activation, const Instruction& in) {
   Py_ssize_t named = site.keyword_names ? PyTuple_GET_SIZE(site.keyword_names) : 0;
   site.positional = static_cast<Py_ssize_t>(site.arguments.size()) - named;
   site.slots = count + 2;
-  return call_site(activation, in, site, true);
+  return call_site(activation, in, site);
 }
 
 Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& in) {
@@ -82,10 +82,10 @@ Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& i
       site.keyword_names = names.get();
     }
   }
-  return call_site(activation, in, site, false);
+  return call_site(activation, in, site);
 }
 
-Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, CallSite& site, bool vm_inlines) {
+Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, CallSite& site) {
   if (!resolve(site.callee)) {
     // A method of an object is known by the object.
     PyObject* self = bound_object(site.callee);
@@ -106,9 +106,9 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
     site.callee = function;
     site.arguments.insert(site.arguments.begin(), self);
     site.positional++;
-    return call_site(activation, in, site, vm_inlines);
+    return call_site(activation, in, site);
   }
-  if (PyFunction_Check(callee)) return call_python(activation, in, site, vm_inlines);
+  if (PyFunction_Check(callee)) return call_python(activation, in, site);
   if (PyType_Check(callee)) return call_class(activation, in, site);
   if (PyCFunction_Check(callee)) return call_builtin(activation, in, site, callee, bound_object(callee));
   if (Py_TYPE(callee) == &PyMethodDescr_Type || Py_TYPE(callee) == &PyWrapperDescr_Type || Py_TYPE(callee) == &PyClassMethodDescr_Type)
@@ -130,7 +130,7 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
   return call_instance(activation, in, site);
 }
 
-Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, CallSite& site, bool vm_inlines) {
+Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, CallSite& site) {
   if (!learn_function_defaults(site.callee)) return cut(BreakId::k_unknown_object, "default arguments of " + callable_name(site.callee));
   if (!vm::Machine::is_inlinable(site.callee)) {
     int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))->co_flags;
@@ -140,7 +140,6 @@ Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, Ca
     }
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
-  (void)vm_inlines;
   return push(activation, in, site.callee, site.arguments, site.positional, site.keyword_names, site.slots, vm::Continuation::kPushResult);
 }
 
@@ -182,7 +181,7 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
     if (kind.call_class != CallClass::kPure && kind.call_class != CallClass::kTransparent) return cut(BreakId::k_opaque_call, "functools.partial");
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
-  return call_site(activation, in, inner, false);
+  return call_site(activation, in, inner);
 }
 
 Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
@@ -192,7 +191,7 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
     site.arguments.insert(site.arguments.begin(), callee);
     site.positional++;
     site.callee = method;
-    return call_python(activation, in, site, false);
+    return call_python(activation, in, site);
   }
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
 }
@@ -212,7 +211,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
       site.arguments.insert(site.arguments.begin(), site.callee);
       site.positional++;
       site.callee = method;
-      return call_python(activation, in, site, false);
+      return call_python(activation, in, site);
     }
   }
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || _PyType_Lookup(Py_TYPE(type), call_name) != _PyType_Lookup(&PyType_Type, call_name))

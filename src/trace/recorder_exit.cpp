@@ -221,7 +221,7 @@ RecipeId Recorder::recipe(PyObject* object) {
   } else if (guards::is_plain_tensor(object)) {
     graph::ValueId value = operators_.find(guards::tensor_of(object));
     PyObject* attributes = guards::instance_dict(object);
-    if (value != graph::kNoValue && Py_TYPE(object) == Py_TYPE(object) && (!attributes || PyDict_GET_SIZE(attributes) == 0)) {
+    if (value != graph::kNoValue && (!attributes || PyDict_GET_SIZE(attributes) == 0)) {
       auto [at, fresh] = output_index_.try_emplace(value, static_cast<std::int32_t>(output_index_.size()));
       if (fresh) operators_.graph()->outputs.push_back(value);
       id = book.add({RecipeKind::kOutput, at->second, Ref(), {}, {}});

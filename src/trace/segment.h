@@ -74,7 +74,6 @@ struct Segment {
   EntryPoint entry;
   TorchState state;
   guards::Program guards;
-  std::vector<graph::SourceLine> lines;
 
   std::shared_ptr<graph::Graph> graph;
   std::vector<guards::SourceId> input_sources;   // kNoSource: a literal
@@ -109,12 +108,10 @@ struct Segment {
   int refolds = 0;
 
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
-  std::uint64_t replays = 0;
   bool failed_once = false;  // --stress=guards
 };
 
 enum class ReplayResult : std::uint8_t {
-  kMissed,    // a guard failed: nothing has happened
   kFailed,    // an operator raised: nothing has happened; run the code in the VM
   kDone,      // committed; the machine's chain is at the exit (or `machine.result` is set when the base returned)
   kRaised,    // a Python error is set (an effect raised)
