@@ -56,7 +56,8 @@ void fold(Program& program, std::int32_t convolution_index, const ConvolutionCal
   const at::Tensor bias =
       (read(program, call.bias, channels, 0) - mean) * scale + read(program, norm.parameters[1], channels, 0);
   program.mark_folded(call.weight);
-  const at::Tensor weight = program.known(call.weight)->contiguous() * scale.to(at::kFloat).view({-1, 1, 1, 1});
+  // Rounded once: an error in a channel's scale would add up over all of its products.
+  const at::Tensor weight = (program.known(call.weight)->contiguous() * scale.view({-1, 1, 1, 1})).to(at::kFloat);
   const std::string name = program.graph.values[static_cast<std::size_t>(result)].name;
   const ValueId new_weight = program.add_constant(weight, name + "_folded_weight");
   const ValueId new_bias = program.add_constant(bias.to(at::kFloat), name + "_folded_bias");
