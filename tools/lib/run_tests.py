@@ -21,6 +21,7 @@ QUICK_RUNS = {"lang": [()], "models": [("--filter=resnet18",)]}
 FULL_RUNS = {"cli": [(), ("--vm=all",)],
              "lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
                       ("--stress=drop",), ("--stress=handover",)]}
+MORE_PROGRAMS = {"lang": ("capture.py", "guards.py")}  # beside run.py, each run once
 LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
 
@@ -97,11 +98,12 @@ def run_unit(build, text, environment, total):
 
 
 def run_suite(folder, text, quick, environment, total):
-    for options in (QUICK_RUNS if quick else FULL_RUNS).get(folder.name, [("--quick",) if quick else ()]):
-        name = " ".join((folder.name, *options))
+    runs = [("run.py", *options) for options in (QUICK_RUNS if quick else FULL_RUNS).get(folder.name, [("--quick",) if quick else ()])]
+    for program, *options in runs + [(program,) for program in MORE_PROGRAMS.get(folder.name, ())]:
+        name = " ".join((folder.name, *([program] if program != "run.py" else []), *options))
         print(f"{name}:", flush=True)
         start = time.monotonic()
-        command = [sys.executable, str(folder / "run.py"), *options] + ([f"--filter={text}"] if text else [])
+        command = [sys.executable, str(folder / program), *options] + ([f"--filter={text}"] if text else [])
         status, output = run(command, environment)
         passed, failed, skipped = suite_counts(status, output)
         total.add(passed, failed, skipped)
