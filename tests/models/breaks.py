@@ -256,3 +256,158 @@ def exceptions_as_control_flow():
         except Done:
             return work(x, 1)
     return function, (square(),)
+
+
+@case("logging in the middle")
+def logging_in_the_middle():
+    import logging
+
+    logger = logging.getLogger("bench")
+    logger.handlers, logger.propagate = [logging.StreamHandler(open("/dev/null", "w", encoding="ascii"))], False
+    logger.setLevel(logging.INFO)
+
+    def function(x):
+        x = work(x, 4)
+        logger.info("half way, %s", tuple(x.shape))
+        return work(x, 5)
+    return function, (square(),)
+
+
+@case("if on a value in a nested call")
+def branch_in_a_nested_call():
+    def limited(x):
+        x = work(x, 1)
+        if x.max() > 0.9:
+            x = x * 0.5
+        return work(x, 1)
+
+    def function(x):
+        for _ in range(3):
+            x = limited(work(x, 1))
+        return x
+    return function, (square(),)
+
+
+@case("nested try, finally and return")
+def nested_try():
+    def inner(x):
+        try:
+            try:
+                return work(x, 3)
+            finally:
+                print("inner")
+        finally:
+            x = work(x, 2)
+
+    def function(x):
+        try:
+            x = inner(x)
+            raise KeyError("planned")
+        except KeyError as error:
+            print(error.args)
+            return work(x, 4)
+        finally:
+            print("outer")
+    return function, (square(),)
+
+
+@case("generator in a loop with a break")
+def generator_in_a_loop():
+    def halves(x):
+        while True:
+            x = work(x, 1)
+            yield x
+
+    def function(x):
+        for index, x in enumerate(halves(x)):
+            print("turn", index)
+            if index == 7:
+                break
+        return work(x, 1)
+    return function, (square(),)
+
+
+@case("comprehension that prints")
+def printing_comprehension():
+    def shown(x):
+        print("row")
+        return work(x, 1)
+
+    def function(x):
+        return torch.stack([shown(row) for row in (x, x + 1, x + 2, x + 3)]).sum(0)
+    return function, (square(),)
+
+
+@case("recursion on a value")
+def recursion_on_a_value():
+    def shrink(x, depth=0):
+        x = work(x, 1) * 0.5
+        return x if depth > 6 or x.abs().max() < 1e-3 else shrink(x, depth + 1)
+    return shrink, (square(),)
+
+
+@case(".tolist() and back")
+def through_a_list():
+    def function(x):
+        x = work(x, 4)
+        largest = max(x.sum(0).tolist())
+        return work(x / largest, 5)
+    return function, (square(),)
+
+
+@case("deepcopy in the middle")
+def deepcopy_in_the_middle():
+    import copy
+
+    def function(x):
+        x = work(x, 4)
+        y = copy.deepcopy({"x": x, "names": ["a", "b"]})
+        return work(y["x"] + x, 5)
+    return function, (square(),)
+
+
+@case("functools.reduce with a print")
+def reduce_with_a_print():
+    import functools
+
+    def step(x, index):
+        print(index)
+        return work(x, 1)
+
+    def function(x):
+        return functools.reduce(step, range(8), x)
+    return function, (square(),)
+
+
+@case("counter and cache on an object")
+def counter_and_cache():
+    class State:
+        def __init__(self):
+            self.step, self.last, self.seen = 0, None, {}
+
+    state = State()
+
+    def function(x):
+        state.step += 1
+        x = work(x, 4)
+        state.last = x
+        state.seen["x"] = x.shape
+        if state.step % 2 == 0:
+            print("even")
+        return work(x, 5)
+    return function, (square(),)
+
+
+@case("clock and random numbers")
+def clock_and_random():
+    import random
+    import time
+
+    def function(x):
+        began = time.perf_counter()
+        x = work(x, 4)
+        random.random()
+        x = work(x, 5)
+        print(time.perf_counter() - began)
+        return x
+    return function, (square(),)

@@ -1,0 +1,61 @@
+"""Calls whose tensors are so small that host work is all they cost, for `tools/bench calls`.
+
+CASES maps a name to a function that makes (callable, arguments).
+"""
+
+import torch
+from torch import nn
+
+CASES = {}
+
+
+def case(name):
+    def register(make):
+        CASES[name] = make
+        return make
+    return register
+
+
+def seeded(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@case("4-op function")
+def four_operators():
+    def function(x, y):
+        return torch.relu(x * y + 1) - y
+    return function, (seeded(8, 8), seeded(8, 8))
+
+
+@case("100 x (Linear 8x8, relu)")
+def many_layers():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(100) for layer in (nn.Linear(8, 8), nn.ReLU())]
+    return nn.Sequential(*layers).eval(), (seeded(8, 8),)
+
+
+@case("BERT, 12 layers, 32 wide")
+def bert():
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.BertConfig(hidden_size=32, num_hidden_layers=12, num_attention_heads=2, intermediate_size=128, vocab_size=100)
+    return transformers.BertModel(config).eval(), (torch.arange(8)[None],)
+
+
+@case("Llama, 22 layers, 32 wide")
+def llama():
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(hidden_size=32, num_hidden_layers=22, num_attention_heads=2, num_key_value_heads=2, intermediate_size=64,
+                                      vocab_size=100, use_cache=False)
+    return transformers.LlamaModel(config).eval(), (torch.arange(8)[None],)
+
+
+@case("resnet50 at 32 px")
+def resnet50():
+    import torchvision
+
+    torch.manual_seed(0)
+    return torchvision.models.resnet50().eval(), (seeded(1, 3, 32, 32),)

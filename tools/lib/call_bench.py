@@ -1,0 +1,215 @@
+"""Microseconds of one call: eager and torch.compile in a plain python beside dynrun, in turns.
+
+The peer is a child process of plain python that makes the same case and times what it is told to, so that one turn times eager,
+torch.compile and dynrun one after the other. One intra-op thread; what the cases print goes to the null device.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import harness
+
+TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES")}
+BATCH_SECONDS = 0.004   # one timing, about
+FIRST_CALLS = 6
+
+
+def cases(suite):
+    module, name = TABLES[suite]
+    return getattr(importlib.import_module(module), name)
+
+
+def quiet():
+    """Everything that is written to standard output from now on is lost; gives a stream to where it went before."""
+    kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    return kept
+
+
+def microseconds(call, calls):
+    """Of one call, mean of `calls`."""
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - began) * 1e6 / calls
+
+
+def batch_of(call):
+    """How many calls take about BATCH_SECONDS."""
+    once = microseconds(call, 3)
+    return max(3, min(2000, int(BATCH_SECONDS * 1e6 / max(once, 0.5))))
+
+
+def make(suite, name):
+    import torch
+
+    torch.set_num_threads(1)
+    return cases(suite)[name]()
+
+
+def peer_main(options):
+    """The child: answers each line of standard input, a side's name, with that side's microseconds."""
+    import torch
+
+    answers = quiet()
+
+    def answer(value):
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    with torch.no_grad():
+        function, args = make(options.suite, options.models)
+        sides = {"eager": harness.thunk(function, args)}
+        frames = {}
+        if "compile" in options.peer_child:
+            compiled, args = make(options.suite, options.models)  # objects of its own: cases keep state
+            sides["compile"] = harness.thunk(torch.compile(compiled), args)
+        for name, call in list(sides.items()):
+            try:
+                for _ in range(FIRST_CALLS):
+                    call()
+            except Exception as error:  # the peer's failure is a result
+                print(f"{options.models}: {name}: {error}", file=sys.stderr)
+                del sides[name]
+        if "compile" in sides:
+            from torch._dynamo.utils import counters
+            frames = {"ok": counters["frames"]["ok"], "total": counters["frames"]["total"]}
+        batches = {name: batch_of(call) for name, call in sides.items()}
+        answer({"sides": list(sides), "frames": frames})
+        for line in sys.stdin:
+            side = line.strip()
+            answer(microseconds(sides[side], batches[side]))
+
+
+class Peer:
+    """The plain python child of one case; `sides` are what it can time."""
+
+    def __init__(self, suite, name, wanted, options):
+        command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
+        environment["OMP_NUM_THREADS"] = "1"
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                        env=environment)
+        first = self.process.stdout.readline()
+        ready = json.loads(first) if first else {"sides": [], "frames": {}}
+        self.sides, self.frames = ready["sides"], ready["frames"]
+
+    def time(self, side):
+        self.process.stdin.write(side + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def harness_frames(dynrun):
+    """The frames that timing itself leaves to CPython, with a function of C in the place of the case."""
+    call = harness.thunk(abs, (1,))
+    for _ in range(FIRST_CALLS):
+        call()
+    dynrun.reset_stats()
+    call()
+    return dynrun.stats()["frames_cpython"]
+
+
+def flat(value):
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in flat(item)]
+    return [tensor for item in value for tensor in flat(item)] if isinstance(value, (list, tuple)) else []
+
+
+def measure(suite, name, options, dynrun):
+    """One row, as a dict. Times are the least of the turns: what the code takes when nobody else has the core."""
+    import torch
+
+    stream = quiet()
+    del stream
+    with torch.no_grad():
+        reference, args = make(suite, name)
+        function, own_args = make(suite, name)
+        call = harness.thunk(function, own_args)
+        eager = harness.eagerly(dynrun, harness.thunk(reference, args))
+        expected = [eager() for _ in range(FIRST_CALLS + 1)]
+        dynrun.reset_stats()
+        dynrun.compile(function)
+        outputs = [call() for _ in range(FIRST_CALLS)]
+        segments = dynrun.stats()["segments_compiled"]
+        background = harness_frames(dynrun)
+        dynrun.reset_stats()
+        outputs.append(call())
+        stats = dynrun.stats()
+        difference = 0.0
+        with dynrun.disable():
+            for got, right in zip(outputs, expected):
+                for a, b in zip(flat(got), flat(right), strict=True):
+                    difference = max(difference, (a.double() - b.double()).abs().max().item() / max(1.0, b.double().abs().max().item()))
+        peer = Peer(suite, name, "eager,compile" if options.peers else "eager", options)
+        batch = batch_of(call)
+        times = {side: [] for side in [*peer.sides, "dynrun"]}
+        for _ in range(options.runs):
+            for side, into in times.items():
+                into.append(microseconds(call, batch) if side == "dynrun" else peer.time(side))
+        peer.close()
+    return {"name": name, "difference": difference, "segments": segments, "replays": stats["segment_replays"],
+            "breaks": max(0, stats["segment_replays"] - 1), "recorded": stats["segments_compiled"],
+            "skipped": stats["frames_cpython"] - background, "captured": stats["operators_captured"], "operators": stats["operators_total"],
+            "frames": peer.frames, **{side: min(into) for side, into in times.items()}}
+
+
+def limit(row):
+    """What part of torch.compile's time the row may take: less where that leaves a frame to CPython."""
+    return 0.35 if row["frames"].get("ok") != row["frames"].get("total") else 0.6
+
+
+def problems(row, suite):
+    """What speaks against a row. Failures of speed are marked with ~: they depend on the machine's other work."""
+    found = []
+    if row["difference"] > 1e-4:
+        found.append(f"WRONG by {row['difference']:.1e}")
+    if row["dynrun"] > row["eager"]:
+        found.append("~slower than eager")
+    if suite == "breaks" and row["skipped"]:
+        found.append(f"{row['skipped']} frames skipped")
+    if suite == "breaks" and row.get("compile") and row["dynrun"] > limit(row) * row["compile"]:
+        found.append(f"~over {limit(row)}x of torch.compile")
+    return found
+
+
+def run(suite, options, dynrun):
+    import torch  # noqa: F401  (before the forks)
+
+    wanted = [part for part in options.models.split(",") if part]
+    names = [name for name in cases(suite) if not wanted or any(part in name for part in wanted)]
+    print(f"{'case':<36} {'eager us':>9} {'compile us':>10} {'dynrun us':>9} {'/ eager':>8} {'/ compile':>9} {'segments':>8} {'breaks':>6} "
+          f"{'skipped':>7} {'captured':>9} {'its frames':>10}")
+    failed = slow = 0
+    for name in names:
+        answer = harness.in_child(measure, suite, name, options, dynrun)
+        if "error" in answer:
+            failed += 1
+            print(f"{name:<36} failed: {answer['error']}", flush=True)
+            continue
+        row = answer["value"]
+        compiled = row.get("compile")
+        frames = f"{row['frames']['ok']} of {row['frames']['total']}" if row["frames"] else "-"
+        found = problems(row, suite)
+        failed += any(not problem.startswith("~") for problem in found)
+        slow += any(problem.startswith("~") for problem in found)
+        print(f"{name:<36} {row['eager']:>9.1f} {compiled or float('nan'):>10.1f} {row['dynrun']:>9.1f} {row['dynrun'] / row['eager']:>7.3f}x "
+              f"{row['dynrun'] / compiled if compiled else float('nan'):>8.2f}x {row['segments']:>8} {row['breaks']:>6} {row['skipped']:>7} "
+              f"{row['captured']:>4}/{row['operators']:<4} {frames:>10}" + "".join(f"  {problem}" for problem in found), flush=True)
+    print(f"{len(names) - failed} passed, {failed} failed, {slow} over their time")
+    return 1 if failed else 0
