@@ -312,6 +312,8 @@ report::Report Engine::report() const {
   report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_;
   report.frames_vm = vm::counters().frames_vm;
   report.frames_cpython = vm::counters().frames_cpython;
+  report.frames_handed_over = vm::counters().handed_over;
+  report.frames_traced = vm::counters().frames_traced;
   return report;
 }
 

@@ -73,6 +73,9 @@ const volatile int* dynrun_eval_breaker(PyThreadState* thread);
 /// Does what was asked. 0, or -1 with an error set.
 int dynrun_handle_pending(PyThreadState* thread);
 
+/// Runs an intrinsic of CALL_INTRINSIC_1 or (with `second`) CALL_INTRINSIC_2 in CPython's evaluator: those that are not exported.
+PyObject* dynrun_call_intrinsic(PyThreadState* thread, int number, PyObject* first, PyObject* second);
+
 /// Where the number lies that changes whenever tracing, profiling or monitoring is switched.
 const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread);
 /// Whether tracing, profiling or monitoring is active, anywhere or for this code.
@@ -92,6 +95,9 @@ PyObject* dynrun_waiting_for(PyObject* generator);
 PyObject* dynrun_awaitable_iterator(PyObject* object);
 /// Whether `code` has its RESUME not yet begun: such a frame is invisible to tracebacks and inspection.
 int dynrun_is_incomplete(DynrunFrame* frame);
+
+/// A copy of an exact int that is no other object, a small one too.
+PyObject* dynrun_unique_int(PyObject* number);
 
 /// PEP 523.
 typedef PyObject* (*DynrunHook)(PyThreadState* thread, DynrunFrame* frame, int throwing);

@@ -15,6 +15,7 @@
 #include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
+#include "internal/pycore_long.h"
 #include "internal/pycore_pystate.h"
 #include "opcode.h"
 
@@ -332,6 +333,16 @@ int dynrun_is_incomplete(DynrunFrame* frame) {
   return _PyFrame_IsIncomplete(frame);
 }
 
+PyObject* dynrun_unique_int(PyObject* number) {
+  PyLongObject* source = (PyLongObject*)number;
+  Py_ssize_t digits = _PyLong_DigitCount(source);
+  PyLongObject* copy = _PyLong_New(digits > 0 ? digits : 1);
+  if (copy == NULL) return NULL;
+  copy->long_value.lv_tag = source->long_value.lv_tag;
+  memcpy(copy->long_value.ob_digit, source->long_value.ob_digit, sizeof(digit) * (size_t)(digits > 0 ? digits : 1));
+  return (PyObject*)copy;
+}
+
 // ---- recursion ----
 
 int dynrun_enter_python(PyThreadState* thread) {
@@ -424,6 +435,16 @@ static PyObject* pending_function(void) {
   return function;
 }
 
+// Evaluates a pushed frame that nobody can see, uncounted.
+static PyObject* evaluate_unseen(PyThreadState* thread, _PyInterpreterFrame* frame) {
+  thread->py_recursion_remaining++;
+  thread->c_recursion_remaining += kEvaluatorUnits;
+  PyObject* result = _PyEval_EvalFrameDefault(thread, frame, 0);
+  thread->c_recursion_remaining -= kEvaluatorUnits;
+  thread->py_recursion_remaining--;
+  return result;
+}
+
 int dynrun_handle_pending(PyThreadState* thread) {
   PyObject* function = pending_function();
   if (function == NULL) return -1;
@@ -431,13 +452,56 @@ int dynrun_handle_pending(PyThreadState* thread) {
   if (frame == NULL) return -1;
   // CPython would try to instrument code that has nothing to trace, for ever.
   frame->f_code->_co_instrumentation_version = thread->interp->monitoring_version;
-  thread->py_recursion_remaining++;
-  thread->c_recursion_remaining += kEvaluatorUnits;
-  PyObject* result = _PyEval_EvalFrameDefault(thread, frame, 0);
-  thread->c_recursion_remaining -= kEvaluatorUnits;
-  thread->py_recursion_remaining--;
+  PyObject* result = evaluate_unseen(thread, frame);
   Py_XDECREF(result);
   return result == NULL ? -1 : 0;
+}
+
+// ---- intrinsics that are not exported ----
+
+// A function of `count` parameters whose code is the one instruction, without a RESUME: its frames are never complete.
+static PyObject* instruction_function(int count, int opcode, int argument) {
+  const uint8_t units[] = {LOAD_FAST, 0, LOAD_FAST, (uint8_t)(count - 1), (uint8_t)opcode, (uint8_t)argument, RETURN_VALUE, 0};
+  size_t skipped = count == 1 ? 2 : 0;
+  PyObject* bytes = PyBytes_FromStringAndSize((const char*)units + skipped, (Py_ssize_t)(sizeof units - skipped));
+  PyObject* name = PyUnicode_FromString("<dynrun>");
+  PyObject* names = count == 1 ? Py_BuildValue("(s)", "a") : Py_BuildValue("(ss)", "a", "b");
+  PyObject* nothing = PyTuple_New(0);
+  PyObject* table = PyBytes_FromStringAndSize(NULL, 0);
+  PyObject* globals = PyDict_New();
+  PyObject* function = NULL;
+  if (bytes && name && names && nothing && table && globals) {
+    PyObject* code =
+        (PyObject*)PyUnstable_Code_New(count, 0, count, count + 1, CO_OPTIMIZED | CO_NEWLOCALS, bytes, nothing, nothing, names,
+                                       nothing, nothing, name, name, name, 1, table, table);
+    if (code) function = PyFunction_New(code, globals);
+    Py_XDECREF(code);
+  }
+  Py_XDECREF(bytes);
+  Py_XDECREF(name);
+  Py_XDECREF(names);
+  Py_XDECREF(nothing);
+  Py_XDECREF(table);
+  Py_XDECREF(globals);
+  return function;
+}
+
+PyObject* dynrun_call_intrinsic(PyThreadState* thread, int number, PyObject* first, PyObject* second) {
+  enum { kIntrinsics = 16 };
+  static PyObject* functions[2][kIntrinsics];
+  int count = second ? 2 : 1;
+  if (number < 0 || number >= kIntrinsics) {
+    PyErr_SetString(PyExc_SystemError, "unknown intrinsic");
+    return NULL;
+  }
+  PyObject** function = &functions[count - 1][number];
+  if (*function == NULL) *function = instruction_function(count, count == 1 ? CALL_INTRINSIC_1 : CALL_INTRINSIC_2, number);
+  if (*function == NULL) return NULL;
+  _PyInterpreterFrame* frame = push_frame(thread, *function, NULL);
+  if (frame == NULL) return NULL;
+  frame->localsplus[0] = Py_NewRef(first);
+  if (second) frame->localsplus[1] = Py_NewRef(second);
+  return evaluate_unseen(thread, frame);
 }
 
 // ---- tracing, profiling, monitoring ----

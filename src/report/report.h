@@ -41,13 +41,15 @@ struct ForeignFrame {
 
 /// The keys of `--stats` and of `dynrun.stats()` are the names of these members.
 struct Report {
-  std::uint64_t operators_total = 0;     // top-level operators on any thread, whoever ran them; a replay counts what it stands for
+  std::uint64_t operators_total = 0;  // top-level operators on any thread, whoever ran them; a replay counts what it stands for
   std::uint64_t operators_captured = 0;  // of these, those in segments
   std::uint64_t segments_compiled = 0;
   std::uint64_t segment_replays = 0;
-  std::uint64_t frames_vm = 0;        // Python frames started in the VM
-  std::uint64_t frames_cpython = 0;   // Python frames that CPython ran after the engine had started
-  std::uint64_t frames_replayed = 0;  // frames that replays stood for
+  std::uint64_t frames_vm = 0;           // Python frames started in the VM
+  std::uint64_t frames_cpython = 0;      // Python frames that CPython ran after the engine had started
+  std::uint64_t frames_handed_over = 0;  // of frames_vm, those that ended in CPython
+  std::uint64_t frames_traced = 0;       // Python frames that CPython ran because they were traced, profiled or monitored
+  std::uint64_t frames_replayed = 0;     // frames that replays stood for
   double compile_seconds = 0;
   std::vector<GraphBreak> graph_breaks;
   std::vector<GuardMiss> guard_misses;

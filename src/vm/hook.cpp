@@ -21,11 +21,16 @@ bool makes_generator(python::Frame* frame) {
 
 PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
   if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
-  if (!makes_generator(frame)) ++the_counters.frames_cpython;
+  count_foreign(thread, frame);
   return evaluate_in_cpython(thread, frame, throwing, false);
 }
 
 }  // namespace
+
+void count_foreign(PyThreadState* thread, python::Frame* frame) {
+  if (makes_generator(frame)) return;
+  ++(dynrun_is_monitored(thread, frame->code) ? the_counters.frames_traced : the_counters.frames_cpython);
+}
 
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began) {
   if (!dynrun_is_monitored(thread, frame->code)) return dynrun_evaluate(thread, frame, throwing, began);

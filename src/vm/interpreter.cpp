@@ -104,9 +104,8 @@ Status Interpreter::began_call() {
   if (observer) return Status::kSwitched;
   if (!top->code->supported || !is_wanted(thread, top->frame)) {
     --counters().frames_vm;
-    --counters().handed_over;
-    ++counters().frames_cpython;
-    return Status::kHandOver;
+    count_foreign(thread, top->frame);
+    return Status::kRefuse;
   }
   if (Engine* asked = engine()) observer = asked->starting(*this, *top);
   return Status::kSwitched;
@@ -230,11 +229,22 @@ bool Interpreter::hand_over() {
     const Instruction& next = top->code->instructions[top->pc];
     frame->previous_instruction = code_units(frame->code) + next.first_offset - 1;
   }
+  if (dynrun_is_monitored(thread, frame->code)) {
+    --counters().frames_vm;
+    ++counters().frames_traced;
+  } else {
+    ++counters().handed_over;
+  }
+  return leave_to_cpython();
+}
+
+// The top frame, which is counted and stands where it is to go on, runs in CPython's evaluator.
+bool Interpreter::leave_to_cpython() {
+  python::Frame* frame = top->frame;
   bool is_base = top == base;
   Continuation continuation;
   PyObject* held;
   unlink_top(&continuation, &held);
-  ++counters().handed_over;
   PyObject* value = evaluate_in_cpython(thread, frame, false, true);
   if (is_base) {
     result = value;
@@ -262,6 +272,8 @@ bool Interpreter::settle(Status status) {
       return hand_over();
     case Status::kHandOver:
       return hand_over();
+    case Status::kRefuse:
+      return leave_to_cpython();
     case Status::kDone:
       return false;
   }

@@ -17,6 +17,7 @@ enum class Status : std::uint8_t {
   kUnwind,    // an error is set that keeps its traceback: unwind
   kSwitched,  // machine.top is another activation
   kHandOver,  // give the top frame to CPython's evaluator, at top->pc
+  kRefuse,    // the top frame, just pushed, is none that the VM runs: give it to CPython's evaluator
   kRetreat,   // as kHandOver, but at the instruction that just ran and did nothing
   kDone,      // the machine's result is set, or an error that left the base
 };
@@ -58,6 +59,7 @@ class Interpreter final : public Machine {
   bool settle(Status status);
   bool unwind(bool add_traceback);
   bool hand_over();
+  bool leave_to_cpython();
   bool observe(Decision decision);
   /// Whether tracing, profiling or monitoring was switched since the machine began, and now concerns the top frame.
   bool tracing_switched() const {
@@ -79,6 +81,8 @@ inline std::uint16_t* code_units(PyCodeObject* code) {
 bool is_wanted(PyThreadState* thread, python::Frame* frame);
 /// Runs `frame`, which is consumed, in CPython's evaluator; `began`: the VM has counted it as a call.
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began);
+/// Counts `frame`, which CPython is going to run from its start.
+void count_foreign(PyThreadState* thread, python::Frame* frame);
 Engine* engine();
 
 /// Hand-over stress: whether this boundary is to be handed over now (once for each).

@@ -28,11 +28,11 @@ enum class Continuation : std::uint8_t {
 struct Activation {
   python::Frame* frame = nullptr;
   const bytecode::Code* code = nullptr;
-  std::int32_t pc = 0;                  // index into code->instructions of the instruction to run next
-  PyObject** stack_pointer = nullptr;   // one past the top
-  Activation* caller = nullptr;         // null for the base
+  std::int32_t pc = 0;                                    // index into code->instructions of the instruction to run next
+  PyObject** stack_pointer = nullptr;                     // one past the top
+  Activation* caller = nullptr;                           // null for the base
   Continuation continuation = Continuation::kReturnBase;  // what the caller does with the result
-  PyObject* held = nullptr;             // strong; for kDropPushHeld
+  PyObject* held = nullptr;                               // strong; for kDropPushHeld
 
   PyObject** locals() { return frame->localsplus; }
   PyObject** stack_base() { return frame->localsplus + code->locals_count; }
@@ -44,10 +44,10 @@ struct Activation {
 
 /// An observer's answer for the instruction at activation.pc.
 enum class Decision : std::uint8_t {
-  kExecute,   // run it as usual; `after` follows when it is done
-  kResume,    // the observer has done it, or has changed the chain: look at machine.top again and go on (`after` does not follow)
-  kRaise,     // a Python error is set: unwind from this instruction
-  kReturn,    // the base activation has returned machine.result
+  kExecute,  // run it as usual; `after` follows when it is done
+  kResume,  // the observer has done it, or has changed the chain: look at machine.top again and go on (`after` does not follow)
+  kRaise,   // a Python error is set: unwind from this instruction
+  kReturn,  // the base activation has returned machine.result
   kHandOver,  // give the top frame to CPython's evaluator; its caller goes on here
 };
 
@@ -63,8 +63,8 @@ class Observer {
   /// machine.top has then changed. When `raised`, unwinding is complete: machine.top stands at the handler.
   virtual void after(Machine& machine, const bytecode::Instruction& instruction, bool raised) = 0;
   /// The frame of `activation` was pushed (an inlined call) or is about to be cleared, with its result (null: it raised).
-  /// `entered` follows every push_call, also the observer's own, never push_frame. `leaving` comes before a return and before an
-  /// unwound frame is cleared; not for a frame handed over, dropped by drop_top or ended by kReturn, nor for a yield.
+  /// `entered` follows every push_call, also the observer's own, never push_frame. `leaving` comes before a return and before
+  /// an unwound frame is cleared; not for a frame handed over, dropped by drop_top or ended by kReturn, nor for a yield.
   virtual void entered(Machine& machine, Activation& activation) = 0;
   virtual void leaving(Machine& machine, Activation& activation, PyObject* result) = 0;
 };
@@ -86,9 +86,9 @@ class Machine {
  public:
   Activation* top = nullptr;
   Activation* base = nullptr;
-  Machine* parent = nullptr;      // the machine of this thread that was running when C code called Python again
-  Observer* observer = nullptr;   // detach by setting null: the machine then runs on at full speed
-  PyObject* result = nullptr;     // strong; with Decision::kReturn
+  Machine* parent = nullptr;     // the machine of this thread that was running when C code called Python again
+  Observer* observer = nullptr;  // detach by setting null: the machine then runs on at full speed
+  PyObject* result = nullptr;    // strong; with Decision::kReturn
 
   /// Pushes an activation that calls `function` (a PyFunctionObject, borrowed) with `positional` positional and then keyword
   /// arguments named by `keyword_names` (null or a tuple). Arguments are stolen, on failure too. The caller's pc must already
@@ -133,8 +133,9 @@ void remove_frame_hook();
 
 struct Counters {
   std::uint64_t frames_vm = 0;       // frames started or resumed in the VM
-  std::uint64_t frames_cpython = 0;  // frames that the hook gave to CPython's evaluator
-  std::uint64_t handed_over = 0;     // frames that began in the VM and ended in CPython
+  std::uint64_t frames_cpython = 0;  // frames that the hook gave to CPython's evaluator, untraced
+  std::uint64_t handed_over = 0;     // of frames_vm, those that ended in CPython though nobody traced them
+  std::uint64_t frames_traced = 0;   // frames that ran or ended in CPython because tracing, profiling or monitoring was on
 };
 Counters& counters();
 

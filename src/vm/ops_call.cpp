@@ -207,8 +207,6 @@ PyObject* stop_iteration_error(int flags, PyObject* raised) {
 PyObject* import_star(python::Frame* frame, PyObject* module);
 
 DYNRUN_OP(CallIntrinsic1) {
-  // Those that CPython keeps to itself run there, with the rest of this frame.
-  if (instruction.argument > kListToTuple || instruction.argument == kAsyncGenWrap) return Status::kRetreat;
   python::Ref value = python::Ref::steal(top.pop());
   switch (instruction.argument) {
     case kPrint:
@@ -221,17 +219,17 @@ DYNRUN_OP(CallIntrinsic1) {
       return push_or_error(top, PyNumber_Positive(value.get()));
     case kListToTuple:
       return push_or_error(top, PyList_AsTuple(value.get()));
-    default:
-      break;
+    default:  // those that CPython keeps to itself
+      return push_or_error(top, dynrun_call_intrinsic(vm.thread, instruction.argument, value.get(), nullptr));
   }
-  PyErr_SetString(PyExc_SystemError, "unknown intrinsic");
-  return Status::kError;
 }
 
 DYNRUN_OP(CallIntrinsic2) {
-  if (instruction.argument != kPrepReraiseStar) return Status::kRetreat;
   python::Ref exceptions = python::Ref::steal(top.pop());
   python::Ref original = python::Ref::steal(top.pop());
+  if (instruction.argument != kPrepReraiseStar) {
+    return push_or_error(top, dynrun_call_intrinsic(vm.thread, instruction.argument, original.get(), exceptions.get()));
+  }
   return push_or_error(top, PyUnstable_Exc_PrepReraiseStar(original.get(), exceptions.get()));
 }
 
