@@ -1,0 +1,428 @@
+"""What random programs use: classes and functions of their own, and `show` and `fail`, which note values for the comparison.
+
+Everything is made again by `reset()` for each program, so that programs do not see one another's changes.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import re
+import types
+
+import torch
+
+try:
+    from dynrun import disable
+except ImportError:
+    def disable(function):
+        return function
+
+NOTES = []
+
+
+def seq(*shape, start=0.0, dtype=torch.float32):
+    """A tensor of smooth values without a pattern; `start` picks another one."""
+    return (torch.sin(torch.arange(math.prod(shape), dtype=torch.float64) * 1.7 + start + 0.3)).reshape(shape).to(dtype)
+
+
+class Picture:
+    """Turns values into nested tuples that can be compared after the values have changed or died."""
+
+    def __init__(self):
+        self.known, self.storages, self.alive = {}, {}, []
+
+    def graph(self, node, depth=0):
+        if node is None or depth > 6:
+            return ()
+        return (node.name(), *[self.graph(following, depth + 1) for following, _ in node.next_functions])
+
+    def tensor(self, value):
+        data = value.detach()
+        plain = data.layout is torch.strided and not data.is_quantized
+        shown = data.contiguous().cpu() if plain else data.to_dense()
+        shown = torch.view_as_real(shown.resolve_conj()) if shown.is_complex() else shown
+        kind = "f" if shown.is_floating_point() else "i"
+        flat = shown.reshape(-1)
+        content = flat.double().numpy().tobytes() if kind == "f" else flat.long().numpy().tobytes()
+        place = self.storages.setdefault(data.untyped_storage()._cdata, len(self.storages)) if plain else -1
+        version = None if value.is_inference() else value._version
+        return ("tensor", type(value).__name__, str(value.dtype), tuple(value.shape), value.stride() if plain else None, value.storage_offset() if plain else 0, value.requires_grad, value.is_leaf,
+                self.graph(value.grad_fn), version, place, value.is_inference(), self.of(value.grad) if value.is_leaf else None, self.of(value.__dict__) if value.__dict__ else None, (kind, content))
+
+    def of(self, value, depth=0):
+        if value is None or isinstance(value, (bool, int, str, complex)):
+            return (type(value).__name__, str(value))
+        if isinstance(value, float):
+            return ("float", value)
+        if id(value) in self.known:
+            return ("same", self.known[id(value)])
+        self.known[id(value)] = len(self.known)
+        self.alive.append(value)
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if depth > 12:
+            return ("deep",)
+        name = type(value).__name__
+        if isinstance(value, enum.Enum):
+            return (name, value.name)
+        if isinstance(value, dict):
+            return (name, *[(self.of(key, depth + 1), self.of(item, depth + 1)) for key, item in value.items()])
+        if isinstance(value, (set, frozenset)):
+            return (name, *sorted(map(repr, value)))
+        if isinstance(value, (list, tuple, collections.deque)):
+            return (name, *[self.of(item, depth + 1) for item in value])
+        if isinstance(value, torch.nn.Module):
+            own = {key: item for key, item in vars(value).items() if not key.startswith("_") or key in ("_parameters", "_buffers", "_modules")}
+            return (name, self.of(own, depth + 1))
+        if isinstance(value, types.FunctionType):
+            cells = []
+            for cell in value.__closure__ or ():
+                try:
+                    cells.append(self.of(cell.cell_contents, depth + 1))
+                except ValueError:
+                    cells.append("empty")
+            return ("function", value.__qualname__, self.of(value.__defaults__, depth + 1), self.of(value.__kwdefaults__, depth + 1), *cells)
+        if isinstance(value, types.MethodType):
+            return ("method", value.__func__.__qualname__, self.of(value.__self__, depth + 1))
+        if isinstance(value, types.GeneratorType):
+            frame = value.gi_frame
+            return ("generator", value.__qualname__, None if frame is None else frame.f_lasti)
+        if isinstance(value, BaseException):
+            return self.exception(value)
+        if isinstance(value, (types.ModuleType, type)):
+            return (name, value.__name__)
+        if hasattr(value, "__dict__"):
+            return (name, self.of(vars(value), depth + 1))
+        return (name, ADDRESS.sub("0x", repr(value)))
+
+    def exception(self, error, depth=0):
+        frames, traceback = [], error.__traceback__
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            # The place in the line; which of an instruction's own cache entries it is says only how CPython made a call.
+            place = next(itertools.islice(code.co_positions(), traceback.tb_lasti // 2, None), None)
+            frames.append((code.co_filename.rsplit("/", 1)[-1], code.co_name, traceback.tb_lineno, place))
+            traceback = traceback.tb_next
+        text = ADDRESS.sub("0x", str(error))
+        chain = [self.exception(item, depth + 1) if item is not None and depth < 4 else None for item in (error.__cause__, error.__context__)]
+        inner = [self.exception(item, depth + 1) for item in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+        return (type(error).__name__, text, tuple(frames), tuple(chain), tuple(inner), error.__suppress_context__, tuple(getattr(error, "__notes__", ())))
+
+
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@disable
+def show(*values):
+    """Notes what the values are now."""
+    picture = Picture()
+    NOTES.append(tuple(picture.of(value) for value in values))
+
+
+@disable
+def fail(error):
+    """Notes an exception: type, text, the lines of its traceback, what it follows from."""
+    NOTES.append(Picture().exception(error))
+
+
+# The classes below are made anew by `reset`, in a namespace that the programs' `import *` does not bind early.
+SOURCE = '''
+class Color(enum.Enum):
+    RED, GREEN, BLUE = 1, 2, 3
+
+
+Point = collections.namedtuple("Point", "left right", defaults=[0])
+Record3 = collections.namedtuple("Record3", "a b c")
+
+
+class Custom(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Record:
+    value: object
+    size: int = 2
+
+    def scaled(self, k):
+        return self.value * k + self.size
+
+
+class Box:
+    made = 0
+    __match_args__ = ("size",)
+
+    def __init__(self, value, size=2):
+        self.value, self.size, self.items = value, size, []
+
+    @classmethod
+    def make(cls, value):
+        cls.made = (cls.made + 1) % 5
+        return cls(value)
+
+    @staticmethod
+    def plain(value):
+        return value
+
+    @property
+    def double(self):
+        return self.value * 2
+
+    @property
+    def scaled(self):
+        return self.value * self.size
+
+    @scaled.setter
+    def scaled(self, k):
+        self.value = self.value * k
+
+    def method(self, k=1, *rest):
+        return self.value * k + len(rest)
+
+    def bump(self):
+        self.size = (self.size + 1) % 4
+        return self
+
+    def __add__(self, other):
+        return type(self)(self.value + (other.value if isinstance(other, Box) else other))
+
+    def __iadd__(self, other):
+        self.value = self.value + other
+        return self
+
+    def __mul__(self, other):
+        return Box(self.value * other) if isinstance(other, (int, float)) else NotImplemented
+
+    def __rmul__(self, other):
+        return Box(other * self.value + 0.5)
+
+    def __neg__(self):
+        return Box(-self.value)
+
+    def __call__(self, k=1):
+        return self.value + k
+
+    def __getitem__(self, index):
+        if index > 2:
+            raise IndexError(index)
+        return self.value[0] * index
+
+    def __setitem__(self, index, value):
+        self.value, self.size = value, index
+
+    def __len__(self):
+        return self.size
+
+    def __bool__(self):
+        return self.size != 3
+
+    def __eq__(self, other):
+        return isinstance(other, Box) and self.size == other.size
+
+    def __lt__(self, other):
+        return self.size < other.size
+
+    def __hash__(self):
+        return 7
+
+    def __getattr__(self, name):
+        if name.startswith("missing"):
+            return self.value + len(name)
+        raise AttributeError(name)
+
+    def __iter__(self):
+        yield self.value
+        yield self.value * 2
+
+    def __repr__(self):
+        return f"{type(self).__name__}(size={self.size})"
+
+    def __contains__(self, item):
+        return item == self.size
+
+
+class Child(Box):
+    __slots__ = ("slot",)
+
+    def __init__(self, value):
+        super().__init__(value, 1)
+        self.slot = 3
+
+    def method(self, k=1, *rest):
+        return super().method(k, *rest) * self.slot
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+class Scope:
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        LOG.append("in " + self.name[:3])
+        return self
+
+    def __exit__(self, kind, error, trace):
+        LOG.append("out" if kind is None else kind.__name__)
+        del LOG[:-6]
+
+
+class Swallow:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return kind is not None and issubclass(kind, (ValueError, IndexError))
+
+
+@contextlib.contextmanager
+def managed(k):
+    LOG.append(k)
+    try:
+        yield k + 1
+    except KeyError:
+        LOG.append("key")
+        raise
+    finally:
+        del LOG[:-6]
+        LOG.append("end")
+
+
+def parts(x, count):
+    for index in range(count):
+        yield x * index
+
+
+def chained(x, count):
+    yield x
+    got = yield from parts(x, count)
+    yield x + 1
+
+
+def pair(a, b):
+    return a, b
+
+
+def scaled(a, b=2, *rest, k=1, **more):
+    if k == 3:
+        return a
+    return a * b + k + sum(rest) + len(more)
+
+
+def recursive(x, n):
+    return x if n <= 0 else recursive(x * 0.5, n - 1) + n
+
+
+def early(x, n):
+    if n > 3:
+        return x
+    for i in range(n):
+        if x.sum() > 1.23:
+            return x * i
+    return x + n
+
+
+def counted_by(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        wrapper.calls += 1
+        return function(*args, **kwargs)
+    wrapper.calls = 0
+    return wrapper
+
+
+@counted_by
+def counted(x):
+    return x + counted.calls % 3
+
+
+def twice(function):
+    return lambda *args, **kwargs: function(*args, **kwargs) * 2
+
+
+def reduce_all(values, start):
+    total = start
+    for value in values:
+        total += value.mean()
+    return total
+
+
+@functools.lru_cache(maxsize=None)
+def cached(n):
+    return n * 2 + 1
+
+
+def train(x):
+    optimizer.zero_grad()
+    loss = net(x).float().pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def back(x):
+    if x.requires_grad and x.dtype.is_floating_point:
+        (x * 0.5).sum().backward()
+        return True
+    return False
+
+
+def bump(k=1):
+    LOG.append(k)
+    del LOG[:-6]
+    config.level = (config.level + k) % 4
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor(0.75))
+        self.b = torch.nn.Parameter(torch.tensor([0.25]))
+        self.register_buffer("scale", torch.tensor(0.5))
+        self.sub = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(0.25))
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.linear = torch.nn.Linear(3, 3)
+        with torch.no_grad():
+            self.linear.weight.copy_(seq(3, 3))
+            self.linear.bias.copy_(seq(3))
+        self.steps, self.rate = 0, 0.5
+
+    def forward(self, x):
+        self.steps += 1
+        if x.dim() == 2 and x.shape[-1] == 3 and x.dtype == self.linear.weight.dtype:
+            x = self.linear(x)
+            if x.shape[0] > 1:
+                x = self.norm(x)
+        return self.sub(x) * self.w + self.b * self.scale
+
+
+class Model:
+    def __init__(self):
+        self.count, self.last, self.total, self.history, self.seen = 0, seq(1, 1), torch.zeros(()), [], {}
+        self.queue, self.kind, self.record, self.point = collections.deque(maxlen=3), Color.RED, Record(seq(1, 1)), Point(1)
+        self.names, self.flag, self.cache, self.buffer, self.callback = set(), True, {}, torch.zeros(()), None
+        self.stream, self.items, self.table, self.grads = parts(seq(1, 1), 50), [], {"a": seq(1, 1)}, None
+
+
+LOG = []
+config = types.ModuleType("config")
+config.level, config.scale, config.last = 1, 0.5, None
+box = Box(seq(1, 1))
+net = Net()
+NET_LIST = [net, torch.nn.Tanh()]
+optimizer = torch.optim.SGD([net.w, net.b], lr=0.1)
+hooks = []
+'''
+CODE = compile(SOURCE, "common_source", "exec")
+
+
+def reset_into(space):
+    """Puts fresh classes, functions and objects into the namespace of a program."""
+    space.update({"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "types": types, "torch": torch, "seq": seq,
+                  "show": show, "fail": fail})
+    exec(CODE, space)
