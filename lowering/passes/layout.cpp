@@ -54,12 +54,13 @@ class LayoutChooser {
     // Where both layouts are one, there is nothing to gain.
     const auto& sizes = program_.graph.type_of(id).sizes;
     if (same_layout(sizes, channels_last_strides(sizes), c10::contiguous_strides(sizes))) return false;
-    return !uses_.is_output(id) && !uses_.has_views(id) && !is_written(id);
+    return !uses_.is_output(id) && !uses_.has_views(id) && !is_bound(id);
   }
 
-  bool is_written(ValueId id) const {
+  /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it.
+  bool is_bound(ValueId id) const {
     for (std::int32_t reader : uses_.readers(id)) {
-      if (program_.writes(reader)) return true;
+      if (program_.writes(reader) || program_.has_effect(reader)) return true;
     }
     return false;
   }
