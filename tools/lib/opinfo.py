@@ -499,13 +499,16 @@ def run_all(infos, options, report):
                 child.heard = time.monotonic()
 
 
+def matches(name, text):
+    """`=name` is that operator alone, any other text a part of its name."""
+    return name == text[1:] if text.startswith("=") else text in name
+
+
 def select_operators(database, dtypes, text, fraction, day):
     """(info, dtype name) pairs: all, those whose name holds `text`, or every `fraction`-th starting at the day's."""
     pairs = [(info, dtype) for dtype in dtypes for info in database if DTYPES[dtype] in info.supported_dtypes("cpu")]
     if text:
-        pairs = [(info, dtype) for info, dtype in pairs
-                 if any(part == name_of(info) if part.startswith("=") else part.lstrip("=") in name_of(info) for part in text.split(","))
-                 or any(part.startswith("=") and part[1:] == name_of(info) for part in text.split(","))]
+        pairs = [(info, dtype) for info, dtype in pairs if any(matches(name_of(info), part) for part in text.split(","))]
     if fraction > 1:
         pairs = [pair for at, pair in enumerate(pairs) if at % fraction == day % fraction]
     return pairs
