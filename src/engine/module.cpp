@@ -2,6 +2,8 @@
 
 #include "engine/engine.h"
 #include "python/reference.h"
+#include "trace/callables.h"
+#include "trace/operator_recorder.h"
 
 namespace dynrun::engine {
 
@@ -36,9 +38,15 @@ PyObject* reset(PyObject*, PyObject*) {
   return none();
 }
 
+PyObject* call_class(PyObject*, PyObject* callable) { return PyUnicode_FromString(trace::class_name(trace::classify(callable).call_class)); }
+
+PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count().load()); }
+
 PyMethodDef methods[] = {{"_mark", mark, METH_O, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},
                          {"_stats", stats_text, METH_NOARGS, nullptr},
+                         {"_call_class", call_class, METH_O, "The class of a C callable or of a tensor's attribute: see trace/callables.h."},
+                         {"_operator_count", operator_count, METH_NOARGS, "Top-level operators on the threads that count, since the start."},
                          {"reset_stats", reset_stats, METH_NOARGS, "reset_stats()\n\nSets every number of stats() to zero."},
                          {"reset", reset, METH_NOARGS, "reset()\n\nForgets every segment and how hot each function is."},
                          {nullptr, nullptr, 0, nullptr}};

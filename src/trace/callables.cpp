@@ -2,7 +2,10 @@
 
 #include "python/reference.h"
 
+#include <torch/csrc/jit/runtime/operator.h>
+
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -102,20 +105,33 @@ void add_builtins() {
   put_all("_functools", {"reduce", "partial"}, kPureKind);
 }
 
-/// Functions of torch's bindings that are not the plain operators they look like.
+/// Functions of torch's bindings that are not the plain operators they look like: they read data, make tensors or change state
+/// behind the dispatcher, or are of a kind that is not recorded. (tests/bindings calls them all and compares.)
 const std::unordered_set<std::string>& opaque_torch_names() {
   static const std::unordered_set<std::string> names = {
       "numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "data_ptr", "storage",
       "untyped_storage", "_typed_storage", "is_set_to", "storage_offset", "_is_view", "has_names", "_is_alias_of", "_nbytes", "set_", "resize_", "resize_as_", "requires_grad_", "retain_grad",
       "_make_subclass", "_make_wrapper_subclass", "_make_dtensor", "map_", "map2_", "apply_", "share_memory_", "is_shared", "backward",
-      "_backward", "register_hook", "_use_count", "_view_func", "_rev_view_func_unsafe", "_fix_weakref", "rename_", "rename",
+      "_backward", "register_hook", "_use_count", "_view_func", "_view_func_unsafe", "_rev_view_func_unsafe", "_fix_weakref", "rename_", "rename",
       "refine_names", "align_to", "unflatten_names", "detach_", "new", "new_tensor", "_standard_name", "from_numpy", "frombuffer",
       "asarray", "_from_functional_tensor", "_to_functional_tensor", "_sync", "_enable_functionalization", "_disable_functionalization",
-      "_is_functional_tensor", "_functionalize_replace", "_functionalize_commit_update", "is_nonzero", "__dlpack__", "nonzero",
-      "from_file", "_fill_mem_eff_dropout_mask_", "_dim_arange", "pin_memory", "is_pinned", "type", "cuda", "xpu", "ipu", "hpu",
-      "_coalesced_", "record_stream", "as_subclass", "set_data", "_cudnn_init_dropout_state", "random_", "__setstate__", "index_put_",
-      "_get_tracing_state", "module_load", "_nnz", "_sparse_mask_projection", "__deepcopy__", "_addmm_activation_"};
+      "_is_functional_tensor", "_functionalize_replace", "_functionalize_commit_update", "__dlpack__", "from_file", "pin_memory",
+      "is_pinned", "type", "cuda", "xpu", "ipu", "hpu", "_coalesced_", "record_stream", "as_subclass", "set_data", "__setstate__",
+      "_get_tracing_state", "module_load", "__deepcopy__", "nested_tensor", "__new__", "__init__", "__reduce_ex__"};
   return names;
+}
+
+/// Those that read a tensor's type and nothing else.
+const std::unordered_set<std::string>& metadata_names() {
+  static const std::unordered_set<std::string> names = {
+      "_is_zerotensor", "dim", "element_size", "get_device", "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference",
+      "is_neg", "is_signed", "ndimension", "nelement", "numel"};
+  return names;
+}
+
+CallKind torch_kind(const std::string& name) {
+  if (opaque_torch_names().count(name)) return kOpaqueKind;
+  return metadata_names().count(name) ? modelled(Model::kMetadata) : kTransparentKind;
 }
 
 void add_torch_functions(const std::string& owner) {
@@ -131,9 +147,20 @@ void add_torch_functions(const std::string& owner) {
     }
     if (!PyCFunction_Check(function.get())) continue;
     std::string text = PyUnicode_AsUTF8(name);
-    if (text.rfind("__", 0) == 0 && text != "__and__" && text != "__or__" && text != "__xor__") continue;
-    put(function, opaque_torch_names().count(text) && text != "index_put_" ? kOpaqueKind : kTransparentKind);
+    static const std::unordered_set<std::string> operators = {"__and__", "__or__", "__xor__", "__lshift__", "__rshift__"};
+    if (text.rfind("__", 0) == 0 && !operators.count(text)) continue;
+    put(function, torch_kind(text));
   }
+}
+
+/// Attributes that are properties of a tensor's type (sizes, dtype, device, ...), which is guarded, and attributes that call an operator.
+void add_tensor_attributes() {
+  put_all("torch._C:TensorBase",
+          {"shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_leaf", "itemsize", "nbytes", "is_cuda", "is_cpu", "is_sparse",
+           "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn", "is_mps", "is_xpu", "is_vulkan", "is_ipu", "is_xla", "is_maia",
+           "is_mtia", "is_nested"},
+          modelled(Model::kMetadata));
+  put_all("torch._C:TensorBase", {"T", "mT", "H", "mH", "real", "imag"}, kTransparentKind);
 }
 
 void add_tensor_methods() {
@@ -145,17 +172,18 @@ void add_tensor_methods() {
   while (dict && PyDict_Next(dict.get(), &at, &name, &value)) {
     if (Py_TYPE(value) != &PyMethodDescr_Type && Py_TYPE(value) != &PyWrapperDescr_Type) continue;
     std::string text = PyUnicode_AsUTF8(name);
-    bool opaque = opaque_torch_names().count(text) && text != "index_put_";
-    if (text == "__new__" || text == "__init__" || text == "__reduce_ex__") opaque = true;
-    table()[Py_NewRef(value)] = opaque ? kOpaqueKind : kTransparentKind;
+    table()[Py_NewRef(value)] = torch_kind(text);
   }
 }
 
 void add_torch() {
   add_torch_functions("torch._C:_VariableFunctions");
   add_torch_functions("torch._C:_VariableFunctionsClass");
-  for (const char* module : {"torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special"}) add_torch_functions(module);
+  for (const char* module : {"torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special", "torch._C._sparse", "torch._C._nested"})
+    add_torch_functions(module);
   add_tensor_methods();
+  add_tensor_attributes();
+  put_all("torch._C._nn", {"_parse_to"}, kPureKind);
   put_all("torch._C", {"_get_tracing_state", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
                        "is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "_log_api_usage_once",
                        "get_autocast_dtype", "get_autocast_cpu_dtype", "_is_torch_function_enabled", "_len_torch_function_stack",
@@ -201,6 +229,50 @@ CallKind classify_callable(PyObject* callable) {
     }
   }
   return {};
+}
+
+CallKind classify_attribute(PyObject* descriptor) {
+  auto found = descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type ? table().find(descriptor) : table().end();
+  return found == table().end() ? CallKind{} : found->second;
+}
+
+namespace {
+
+/// The text of a string attribute; empty where there is none.
+std::string text_attribute(PyObject* object, const char* name) {
+  Ref text = Ref::steal(PyObject_GetAttrString(object, name));
+  const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return utf8 ? utf8 : "";
+}
+
+}  // namespace
+
+CallKind classify_operator(PyObject* overload_or_packet) {
+  static const Ref overload_class = import_path("torch._ops:OpOverload"), packet_class = import_path("torch._ops:OpOverloadPacket");
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(overload_or_packet));
+  if (type != overload_class.get() && type != packet_class.get()) return {};
+  Ref function = Ref::steal(PyObject_GetAttrString(overload_or_packet, "_op"));
+  PyErr_Clear();
+  if (!function || !PyCFunction_Check(function.get())) return {};
+  if (auto found = table().find(function.get()); found != table().end()) return found->second;
+  bool packet = type == packet_class.get();
+  std::string name = text_attribute(overload_or_packet, packet ? "_qualified_op_name" : "_name");
+  if (name.rfind("aten::", 0) != 0) return {};  // kernels of other libraries may be Python code that sees what is not written yet
+  std::string overload = packet || name.find('.') == std::string::npos ? "" : name.substr(name.find('.') + 1);
+  bool reaches = false;
+  for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.substr(0, name.find('.'))))) {
+    reaches = reaches || (op->isC10Op() && (packet || op->schema().overload_name() == overload));
+  }
+  CallKind kind = reaches ? kTransparentKind : kOpaqueKind;
+  put(function, kind);
+  return kind;
+}
+
+CallKind classify(PyObject* object) {
+  if (CallKind kind = classify_callable(object); kind.call_class != CallClass::kOpaque) return kind;
+  if (CallKind kind = classify_attribute(object); kind.call_class != CallClass::kOpaque) return kind;
+  return classify_operator(object);
 }
 
 const char* class_name(CallClass call_class) {

@@ -32,6 +32,7 @@ enum class Model : std::uint8_t {
   kContextSet,      // ContextVar.set
   kContextReset,    // ContextVar.reset
   kHash,            // id(), hash(): may be taken of constants only
+  kMetadata,        // a method or attribute of a tensor that reads its type (sizes, strides, dtype), which is guarded
 };
 
 struct CallKind {
@@ -44,6 +45,17 @@ PyObject* bound_object(PyObject* function);
 
 /// The class of a C callable: a built-in function or method, a method descriptor, a slot wrapper or a built-in type.
 CallKind classify_callable(PyObject* callable);
+
+/// The class of reading an attribute of a tensor that is not a method, by its descriptor (borrowed, may be null).
+CallKind classify_attribute(PyObject* descriptor);
+
+/// The class of torch.ops.aten.add.Tensor and torch.ops.aten.add: transparent where the dispatcher has it. (What TorchScript adds
+/// to a packet works on numbers and lists, or calls operators.) Opaque for any other object. From then on `classify_callable`
+/// knows the C function behind it.
+CallKind classify_operator(PyObject* overload_or_packet);
+
+/// The class of whatever of the three it is.
+CallKind classify(PyObject* object);
 
 /// "transparent", "pure", "modelled", "opaque"
 const char* class_name(CallClass call_class);

@@ -31,21 +31,6 @@ bool uses_generic_getattr(PyTypeObject* type) {
   return found == object_attribute(getattribute) || (PyType_IsSubtype(type, &PyModule_Type) && found == _PyType_Lookup(&PyModule_Type, getattribute));
 }
 
-/// Tensor attributes that are properties of its type (sizes, dtype, device, ...), which is guarded.
-bool is_tensor_metadata(const char* name) {
-  static const std::unordered_set<std::string> names = {
-      "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized", "is_leaf", "itemsize", "nbytes",
-      "is_meta", "is_mkldnn", "is_mps", "is_xpu", "is_cpu", "is_nested", "is_sparse_csr", "is_vulkan", "is_ipu", "is_xla", "is_hpu", "is_maia",
-      "is_mtia"};
-  return names.count(name) != 0;
-}
-
-/// Tensor attributes that call an operator.
-bool is_tensor_operator(const char* name) {
-  static const std::unordered_set<std::string> names = {"T", "mT", "H", "mH", "real", "imag"};
-  return names.count(name) != 0;
-}
-
 bool is_simple_getset(const char* name) {
   static const std::unordered_set<std::string> names = {"__name__", "__qualname__", "__module__", "__doc__", "__class__"};
   return names.count(name) != 0;
@@ -171,11 +156,12 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
 }
 
 Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
-  const char* text = PyUnicode_AsUTF8(name);
   PyTypeObject* type = Py_TYPE(tensor);
-  if (is_tensor_metadata(text) || is_tensor_operator(text)) return Attribute::kRun;
   PyObject* found = _PyType_Lookup(type, name);
-  if (found != nullptr && is_data_descriptor(found)) return Attribute::kUnknown;
+  if (found != nullptr && is_data_descriptor(found)) {
+    guards_.note_type_lookup(type, name, found);
+    return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
+  }
   PyObject* dict = guards::instance_dict(tensor);
   if (dict != nullptr && PyDict_GetItemWithError(dict, name) != nullptr) return Attribute::kUnknown;
   if (SourceId owner = source_of(tensor); owner != kNoSource) guards_.check_no_instance_attribute(owner, name);

@@ -187,6 +187,7 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
 Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
   PyObject* callee = site.callee;
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
+  classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {
     site.arguments.insert(site.arguments.begin(), callee);
     site.positional++;
@@ -256,14 +257,15 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
-  if (kind.call_class == CallClass::kModelled) return call_modelled(activation, in, site, kind.model, self, callable);
+  const bool metadata = kind.model == Model::kMetadata;
+  if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   for (PyObject* argument : site.arguments) {
     if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
   // A method of an immutable set is known with the set.
   if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
-  if (kind.call_class == CallClass::kTransparent) {
+  if (kind.call_class == CallClass::kTransparent || metadata) {
     operators_.set_source(source_line(activation, in));
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
@@ -422,6 +424,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kHash:
       return argument(0) && guards::is_constant_like(argument(0)) && !PyUnicode_Check(argument(0)) ? prepare(activation, in, site.slots, Then::kLearnTop)
                                                                                                  : cut(BreakId::k_opaque_call, name);
+    case Model::kMetadata:
     case Model::kNone: break;
   }
   return cut(BreakId::k_opaque_call, name);

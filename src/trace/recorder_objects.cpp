@@ -241,7 +241,11 @@ bool Recorder::learn_result(PyObject* object, int depth) {
   if (guards::is_constant_like(object)) return true;
   if (guards::is_tensor(object)) {
     if (find(object)) return true;
-    return guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue;
+    if (!guards::is_plain_tensor(object)) return false;
+    // `requires_grad=True` of a factory is set behind the dispatcher: an operator's result is no leaf that requires gradients.
+    const at::Tensor& tensor = guards::tensor_of(object);
+    bool marked = tensor.requires_grad() && tensor.is_leaf();
+    return operators_.find(tensor) != graph::kNoValue && (!marked || outside_tensors_.count(tensor.unsafeGetTensorImpl()) != 0);
   }
   if (PyTuple_Check(object) || PyList_CheckExact(object)) {
     if (Object* known = find(object); known && known->known == Known::kExternal) return true;
