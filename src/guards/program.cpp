@@ -1,11 +1,15 @@
 #include "guards/program.h"
 
+#include "guards/armed.h"
+#include "guards/cached_call.h"
 #include "guards/torch_python.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace dynrun::guards {
@@ -95,15 +99,49 @@ PyObject* lookup_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name)
   return nullptr;
 }
 
+bool verify_guards = false;
+
 bool is_static_type(PyTypeObject* type) { return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE); }
 
 }  // namespace
+
+void set_verify_guards(bool on) { verify_guards = on; }
 
 bool is_constant_like(PyObject* object) {
   if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
   if (is_number_or_text(object)) return true;
   if (is_torch_constant(object)) return true;
   return is_enum_member(object);
+}
+
+PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name) { return lookup_behind(type, after, name); }
+
+bool is_output_stream(PyObject* object) {
+  struct Classes {
+    Ref text, string, buffered, file;
+    Classes() {
+      Ref module = Ref::steal(PyImport_ImportModule("_io"));
+      auto one = [&](const char* name) { return Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr); };
+      text = one("TextIOWrapper"), string = one("StringIO"), buffered = one("BufferedWriter"), file = one("FileIO");
+      PyErr_Clear();
+    }
+  };
+  static const auto* classes = new Classes();
+  auto is = [](PyObject* one, const Ref& type) { return one && reinterpret_cast<PyObject*>(Py_TYPE(one)) == type.get(); };
+  auto part = [](PyObject* one, const char* name) {
+    Ref value = Ref::steal(PyObject_GetAttrString(one, name));
+    PyErr_Clear();
+    return value;
+  };
+  // `stream.write = ...` on the object itself.
+  PyObject* patched = instance_dict(object);
+  if (patched && (PyDict_GetItemString(patched, "write") || PyDict_GetItemString(patched, "flush"))) return false;
+  if (is(object, classes->string)) return true;
+  if (!is(object, classes->text)) return false;
+  Ref buffer = part(object, "buffer");
+  if (is(buffer.get(), classes->file)) return true;
+  Ref raw = is(buffer.get(), classes->buffered) ? part(buffer.get(), "raw") : Ref();
+  return is(raw.get(), classes->file);
 }
 
 PyObject* instance_dict(PyObject* object) {
@@ -334,6 +372,8 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
       if (source.index == 2) return PyFunction_GetAnnotations(object);
       return source.index == 0 ? function->func_name : function->func_qualname;
     }
+    case SourceKind::kPropertySetter: return Py_TYPE(object) == &PyProperty_Type ? reinterpret_cast<PyObject**>(object + 1)[1] : nullptr;
+    case SourceKind::kCachedCall: return cached_result(object, source.key.get());
     case SourceKind::kPropertyGetter:
     case SourceKind::kWrapped: return first_field(object);
     case SourceKind::kMember: return member_value(object, source.aux.get());
@@ -384,6 +424,8 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     }
     case CheckKind::kTensor:
       return is_plain_tensor(object) && facts_[static_cast<std::size_t>(step.index)].holds(tensor_of(object));
+    case CheckKind::kPresent: return true;  // it is not null
+    case CheckKind::kOutputStream: return is_output_stream(object);
     case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNoInstanceDict: {
@@ -397,6 +439,20 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
 }
 
 bool Program::run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const {
+  if (!armed_) armed_ = std::make_shared<Armed>();
+  Armed::Answer answer = armed_->run(*this, frames, registers);
+  if (answer != Armed::Answer::kUnknown && !verify_guards) return answer == Armed::Answer::kHolds;
+  std::vector<PyObject*> found = verify_guards ? registers : std::vector<PyObject*>();
+  bool holds = run_in_full(frames, registers);
+  if (answer != Armed::Answer::kUnknown && (holds != (answer == Armed::Answer::kHolds) || (holds && found != registers))) {
+    std::fprintf(stderr, "dynrun: --verify: guards that %s by their short form do not by their long form\n%s", holds ? "fail" : "hold", print().c_str());
+    std::abort();
+  }
+  if (holds && answer == Armed::Answer::kUnknown) armed_->held(*this, registers);
+  return holds;
+}
+
+bool Program::run_in_full(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const {
   registers.assign(sources_.size(), nullptr);
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) {
@@ -442,6 +498,14 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kSame: miss.was = "the same object as " + describe(step.index); break;
       case CheckKind::kNotSame: miss.was = "another object than " + describe(step.index); break;
       case CheckKind::kNull: miss.was = "nothing"; break;
+      case CheckKind::kPresent: miss.was = "there"; break;
+      case CheckKind::kOutputStream: miss.was = "a plain text stream"; break;
+      case CheckKind::kEquals: {
+        PyObject* was = step.object.get();
+        miss.was = shown(was);
+        miss.number = now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now));
+        break;
+      }
       default: miss.was = shown(step.object.get());
     }
     return miss;
@@ -481,7 +545,7 @@ std::string Program::describe(SourceId id) const {
 }
 
 std::string Program::print() const {
-  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "no attribute"};
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "no attribute"};
   std::string text;
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) continue;

@@ -57,13 +57,18 @@ enum class CheckKind : std::uint8_t {
   kSame,      // two sources, one object
   kNotSame,   // two sources, two objects
   kNull,      // the slot is empty (an unbound local, an empty cell)
+  kPresent,         // the source is there
+  kOutputStream,    // a stream whose writing runs no Python code: see `is_output_stream`
   kNoInstanceDict,  // the instance has no __dict__ entry of that name (key), or no dict at all
 };
 
 struct Miss {
   std::string guard, was, now;
   std::int32_t line = -1;  // index into the caller's source lines
+  bool number = false;     // the same guard holds another int or float
 };
+
+class Armed;
 
 class Program {
  public:
@@ -85,6 +90,8 @@ class Program {
   void check_tensor(SourceId source, const at::Tensor& tensor);
   void check_same(SourceId a, SourceId b, bool same);
   void check_null(SourceId source);
+  void check_present(SourceId source) { add(CheckKind::kPresent, source); }
+  void check_output_stream(SourceId source) { add(CheckKind::kOutputStream, source); }
   /// A class attribute was looked up on `type` and gave `found` (borrowed; null: not there). Part of every check of that type.
   void note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found);
 
@@ -95,6 +102,7 @@ class Program {
   void set_line(std::int32_t line) { line_ = line; }
 
   std::size_t size() const { return steps_.size(); }
+  SourceKind kind(SourceId source) const { return sources_[static_cast<std::size_t>(source)].kind; }
   std::size_t source_count() const { return sources_.size(); }
   void truncate(std::size_t steps);
 
@@ -110,6 +118,7 @@ class Program {
   bool alive() const;
 
  private:
+  friend class Armed;
   struct Source {
     SourceKind kind;
     SourceId parent;
@@ -141,6 +150,7 @@ class Program {
   bool type_holds(const TypeRecord& record, PyTypeObject* type) const;
   PyObject* load(const Source& source, const std::vector<EntryFrame>& frames, const std::vector<PyObject*>& registers) const;
   bool check(const Step& step, const std::vector<PyObject*>& registers) const;
+  bool run_in_full(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const;
   Step& add(CheckKind kind, SourceId source, PyObject* object = nullptr);
 
   std::vector<Source> sources_;
@@ -150,10 +160,18 @@ class Program {
   std::unordered_map<std::string, SourceId> paths_;
   std::unordered_map<PyTypeObject*, std::int32_t> type_index_;
   std::int32_t line_ = -1;
+  mutable std::shared_ptr<Armed> armed_;  // the short form
 };
+
+/// From now on the short form of guards is compared with the long one at each run; a difference ends the process.
+void set_verify_guards(bool on);
 
 /// True for values that are guarded by value and then count as constants: they cannot hold other objects or be mutated.
 bool is_constant_like(PyObject* object);
+/// What `super(after, self).name` finds for a self of class `type`, unbound; borrowed, or null.
+PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name);
+/// io.StringIO, or a text stream over a file as sys.stdout is: writing to it runs no Python code.
+bool is_output_stream(PyObject* object);
 /// Raw attribute table of an instance, or null; no Python code runs. Borrowed.
 PyObject* instance_dict(PyObject* object);
 

@@ -33,6 +33,8 @@ constexpr SourceId kNoSource = -1;
   X(SuperAttribute, "super().%k") /* found along the MRO of the parent, a type, behind the type held as aux */ \
   X(Member, "%s.%k")            /* a __slots__ member */                         \
   X(PropertyGetter, "%s.fget")                                                   \
+  X(PropertySetter, "%s.fset")                                                   \
+  X(CachedCall, "%s(%k)")       /* what functools.lru_cache holds under a key */ \
   X(Wrapped, "%s.__func__")     /* what a staticmethod or classmethod holds */   \
   X(Constant, "%k")             /* the object itself, which the segment keeps: immortal or harmless */
 

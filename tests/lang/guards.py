@@ -399,6 +399,304 @@ def inputs_aliased():
     yield from states(function, (a, b), (a, a))
 
 
+def changed(function, args, change, back):
+    """The same call before, under and after a change of the world."""
+    yield "old", function, args
+    change()
+    yield "new", function, args
+    back()
+    yield "old", function, args
+
+
+class Holder:
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+
+def held(scale=2.0):
+    holder = Holder(scale=scale, inner=Holder(shift=1.0))
+    return holder, lambda x: x * holder.scale + holder.inner.shift
+
+
+@case()
+def attribute_through_the_dict():
+    holder, function = held()
+    yield from changed(function, (torch.ones(3),), lambda: holder.__dict__.__setitem__("scale", 5.0),
+                       lambda: vars(holder).__setitem__("scale", 2.0))
+
+
+@case()
+def attribute_by_update():
+    holder, function = held()
+    yield from changed(function, (torch.ones(3),), lambda: holder.inner.__dict__.update(shift=7.0),
+                       lambda: setattr(holder.inner, "shift", 1.0))
+
+
+@case()
+def dict_cleared_and_filled():
+    table = {"scale": 2.0}
+
+    def refill(value):
+        table.clear()
+        table["scale"] = value
+
+    yield from changed(lambda x: x * table["scale"], (torch.ones(3),), lambda: refill(3.0), lambda: refill(2.0))
+
+
+@case()
+def dict_replaced_by_a_copy():
+    holder, function = held()
+    old = holder.__dict__
+    yield from changed(function, (torch.ones(3),), lambda: setattr(holder, "__dict__", {**old, "scale": 4.0}),
+                       lambda: setattr(holder, "__dict__", old))
+
+
+@case()
+def dict_filled_as_a_copy():
+    table = {}
+
+    def function(x):
+        return x * 2 if "scale" not in table else x * table["scale"]
+
+    yield from changed(function, (torch.ones(3),), lambda: table.update({"scale": 5.0}), lambda: table.pop("scale"))
+
+
+@case()
+def inner_object_replaced():
+    holder, function = held()
+    old = holder.inner
+    yield from changed(function, (torch.ones(3),), lambda: setattr(holder, "inner", Holder(shift=9.0)),
+                       lambda: setattr(holder, "inner", old))
+
+
+@case()
+def object_reborn():
+    """The old object dies and another of its class, maybe at its address, takes its place; an equal one then finds the old segment."""
+    space = {"torch": torch, "holder": held()[0]}
+    exec("def function(x):\n    return x * holder.scale + holder.inner.shift\n", space)
+
+    def replace(scale):
+        space["holder"] = None
+        space["holder"] = held(scale)[0]
+
+    yield from changed(space["function"], (torch.ones(3),), lambda: replace(6.0), lambda: replace(2.0))
+
+
+@case()
+def dict_reborn():
+    cell = [{"scale": 2.0}]
+
+    def replace(scale):
+        cell[0] = None
+        cell[0] = {"scale": scale}
+
+    yield from changed(lambda x: x * cell[0]["scale"], (torch.ones(3),), lambda: replace(6.0), lambda: replace(2.0))
+
+
+@case()
+def attribute_of_a_base_class():
+    class Base:
+        scale = 2.0
+
+    class Derived(Base):
+        pass
+
+    derived = Derived()
+    yield from changed(lambda x: x * derived.scale, (torch.ones(3),), lambda: setattr(Base, "scale", 3.0), lambda: setattr(Base, "scale", 2.0))
+
+
+@case()
+def attribute_shadowed_on_the_object():
+    class Base:
+        scale = 2.0
+
+    derived = Base()
+    yield from changed(lambda x: x * derived.scale, (torch.ones(3),), lambda: vars(derived).update(scale=3.0), lambda: delattr(derived, "scale"))
+
+
+@case()
+def class_of_an_object():
+    class One:
+        def scaled(self, x):
+            return x * 2
+
+    class Two:
+        def scaled(self, x):
+            return x * 3
+
+    thing = One()
+    yield from changed(lambda x: thing.scaled(x), (torch.ones(3),), lambda: setattr(thing, "__class__", Two), lambda: setattr(thing, "__class__", One))
+
+
+@case()
+def bases_of_a_class():
+    class One:
+        def scaled(self, x):
+            return x * 2
+
+    class Two:
+        def scaled(self, x):
+            return x * 3
+
+    class Own(One):
+        pass
+
+    thing = Own()
+    yield from changed(lambda x: thing.scaled(x), (torch.ones(3),), lambda: setattr(Own, "__bases__", (Two,)), lambda: setattr(Own, "__bases__", (One,)))
+
+
+@case()
+def module_in_sys_modules():
+    fake, other = types.ModuleType("dynrun_guard_test"), types.ModuleType("dynrun_guard_test")
+    fake.scale, other.scale = 2.0, 4.0
+    sys.modules["dynrun_guard_test"] = fake
+
+    def function(x):
+        import dynrun_guard_test
+        return x * dynrun_guard_test.scale
+
+    yield from changed(function, (torch.ones(3),), lambda: sys.modules.__setitem__("dynrun_guard_test", other),
+                       lambda: sys.modules.__setitem__("dynrun_guard_test", fake))
+
+
+@case()
+def module_attribute():
+    fake = types.ModuleType("dynrun_guard_test_2")
+    fake.scale = 2.0
+    yield from changed(lambda x: x * fake.scale, (torch.ones(3),), lambda: exec("scale = 5.0", vars(fake)), lambda: setattr(fake, "scale", 2.0))
+
+
+@case()
+def global_shadows_a_builtin():
+    space = {"torch": torch}
+    exec("def function(x):\n    return x * abs(-2)\n", space)
+    yield from changed(space["function"], (torch.ones(3),), lambda: exec("abs = lambda x: 7", space), lambda: exec("del abs", space))
+
+
+@case()
+def code_of_a_function():
+    def helper(x):
+        return x * 2
+
+    def other(x):
+        return x * 3
+
+    old = helper.__code__
+    yield from changed(lambda x: helper(x), (torch.ones(3),), lambda: setattr(helper, "__code__", other.__code__),
+                       lambda: setattr(helper, "__code__", old))
+
+
+@case()
+def defaults_of_a_function():
+    def helper(x, scale=2.0, *, shift=1.0):
+        return x * scale + shift
+
+    yield from changed(lambda x: helper(x), (torch.ones(3),), lambda: setattr(helper, "__defaults__", (3.0,)),
+                       lambda: setattr(helper, "__defaults__", (2.0,)))
+
+
+@case()
+def keyword_defaults_of_a_function():
+    def helper(x, *, shift=1.0):
+        return x + shift
+
+    yield from changed(lambda x: helper(x), (torch.ones(3),), lambda: helper.__kwdefaults__.update(shift=4.0),
+                       lambda: setattr(helper, "__kwdefaults__", {"shift": 1.0}))
+
+
+@case()
+def cell_of_a_closure():
+    def make(scale):
+        return lambda x: x * scale
+
+    function = make(2.0)
+
+    def put(value):
+        function.__closure__[0].cell_contents = value
+
+    yield from changed(function, (torch.ones(3),), lambda: put(3.0), lambda: put(2.0))
+
+
+@case()
+def item_of_a_nested_list():
+    rows = [[2.0], (1.0, [3.0])]
+    yield from changed(lambda x: x * rows[0][0] + rows[1][1][0], (torch.ones(3),), lambda: rows[1][1].__setitem__(0, 8.0),
+                       lambda: rows[1][1].__setitem__(0, 3.0))
+
+
+@case()
+def slot_of_an_object():
+    class Slotted:
+        __slots__ = ("scale",)
+
+    thing = Slotted()
+    thing.scale = 2.0
+    yield from changed(lambda x: x * thing.scale, (torch.ones(3),), lambda: setattr(thing, "scale", 3.0), lambda: setattr(thing, "scale", 2.0))
+
+
+@case()
+def getter_of_a_property():
+    class Owner:
+        scale = property(lambda self: 2.0)
+
+    thing, old = Owner(), Owner.scale.fget
+    yield from changed(lambda x: x * thing.scale, (torch.ones(3),), lambda: Owner.scale.__init__(lambda self: 3.0), lambda: Owner.scale.__init__(old))
+
+
+@case()
+def parameter_in_the_parameters_dict():
+    layer = nn.Linear(3, 3)
+    old, other = layer.weight, nn.Parameter(torch.ones(3, 3))
+    yield from changed(no_grad(layer), (torch.ones(1, 3),), lambda: layer._parameters.update(weight=other),
+                       lambda: layer._parameters.__setitem__("weight", old))
+
+
+@case()
+def submodule_in_the_modules_dict():
+    model, inputs = network()
+    old = model._modules["2"]
+    yield from changed(no_grad(model), inputs, lambda: model._modules.update({"2": nn.Tanh()}), lambda: model._modules.__setitem__("2", old))
+
+
+@case()
+def one_function_over_several_objects():
+    """Roots that differ from call to call: each has its own values, and none is taken for another."""
+    owners = [Holder(scale=float(i), inner=Holder(shift=0.5)) for i in range(4)]
+
+    def function(x, owner):
+        return x * owner.scale + owner.inner.shift
+
+    for owner in owners:
+        yield "new", function, (torch.ones(3), owner)
+    owners[0].scale = 11.0
+    yield "new", function, (torch.ones(3), owners[0])
+    owners[0].scale = 0.0
+    for owner in owners:
+        yield "old", function, (torch.ones(3), owner)
+
+
+@case(dropped=True)
+def key_that_changes_all_the_time():
+    state = Holder(turn=0.0, scale=2.0)
+
+    def function(x):
+        return x * state.scale + state.turn
+
+    for turn in range(8):
+        state.turn = float(turn)
+        yield "new", function, (torch.ones(3),)
+    state.scale = 3.0
+    yield "new", function, (torch.ones(3),)
+
+
+@case()
+def aliased_dict():
+    """One dict under two names: a write through either is seen."""
+    table = {"scale": 2.0}
+    holder = Holder(table=table)
+    yield from changed(lambda x: x * holder.table["scale"], (torch.ones(3),), lambda: table.__ior__({"scale": 6.0}), lambda: table.update(scale=2.0))
+
+
 def comparable(value):
     """Results with what must be equal beside the numbers."""
     if isinstance(value, torch.Tensor):

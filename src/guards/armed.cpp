@@ -1,0 +1,245 @@
+#include "guards/armed.h"
+
+#include "guards/torch_python.h"
+
+namespace dynrun::guards {
+
+using python::Ref;
+
+namespace {
+
+constexpr std::uint32_t kHeldBefore = 2;    // runs of the long form before it is worth it
+constexpr std::uint8_t kMaxChanges = 3;     // then a source or a step is loose
+constexpr std::uint32_t kMaxArms = 40;      // beyond, arming must pay: at least kRunsPerArm runs each
+constexpr std::uint32_t kRunsPerArm = 8;
+constexpr std::size_t kMaxRestless = 1000;
+
+std::size_t at(SourceId id) { return static_cast<std::size_t>(id); }
+
+/// Whether an object of this class may become one of another class.
+bool may_change_class(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || PyType_IsSubtype(type, &PyModule_Type); }
+
+bool is_list_like(PyObject* object) { return PyList_Check(object) || PyAnySet_Check(object); }
+
+}  // namespace
+
+bool Armed::is_restless(const void* object) const {
+  auto changes = restless_.find(object);
+  return changes != restless_.end() && changes->second >= kMaxChanges;
+}
+
+/// The class of an instance, and its dict where `with_dict`.
+bool Armed::pin_instance(PyObject* object, bool with_dict) {
+  if (is_restless(object)) return false;
+  PyTypeObject* type = Py_TYPE(object);
+  if (!with_dict && !may_change_class(type)) return true;
+  std::uint8_t& kinds = pinned_[object];
+  if (kinds & (with_dict ? 8 : 9)) return true;
+  kinds |= with_dict ? 8 : 1;
+  PyObject** slot = with_dict ? _PyObject_GetDictPtr(object) : nullptr;
+  PyErr_Clear();
+  steps_.push_back({Kind::kInstance, 0, object, type, slot ? *slot : nullptr, slot});
+  return true;
+}
+
+bool Armed::pin_function(PyObject* object) {
+  if (is_restless(object)) return false;
+  std::uint8_t& kinds = pinned_[object];
+  if (kinds & 2) return true;
+  kinds |= 2;
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  steps_.push_back({Kind::kFunction, 0, object, function->func_code, function->func_defaults, function->func_kwdefaults});
+  return true;
+}
+
+bool Armed::pin_type(PyTypeObject* type) {
+  if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return true;
+  if (is_restless(type)) return false;
+  std::uint8_t& kinds = pinned_[type];
+  if (kinds & 4) return true;
+  PyUnstable_Type_AssignVersionTag(type);
+  if (type->tp_version_tag == 0) return false;
+  kinds |= 4;
+  steps_.push_back({Kind::kType, static_cast<std::int32_t>(type->tp_version_tag), type});
+  return true;
+}
+
+/// A source that is read again: the step that says whether it gives the very object of before, if that holds anything.
+Armed::Trust Armed::anchor(SourceId source) {
+  steps_.push_back({Kind::kRead, source});
+  PyObject* object = snapshot_[at(source)];
+  if (object == nullptr || !has_dependents_[at(source)] || changes_[at(source)] >= kMaxChanges) return Trust::kLoose;
+  if (is_tensor(object) || is_constant_like(object)) return Trust::kLoose;
+  PyObject* weak = nullptr;
+  if (PyDict_CheckExact(object)) {
+    if (!dicts_.watch_life(object, source)) return Trust::kLoose;
+  } else {
+    if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return Trust::kLoose;
+    weak_.push_back(Ref::steal(PyWeakref_NewRef(object, nullptr)));
+    weak = weak_.back().get();
+    if (weak == nullptr) {
+      PyErr_Clear();
+      return Trust::kLoose;
+    }
+  }
+  steps_.push_back({Kind::kAnchor, source, object, weak});
+  return Trust::kAnchored;
+}
+
+Armed::Trust Armed::place(const Program& program, SourceId id) {
+  const Program::Source& source = program.sources_[at(id)];
+  switch (source.kind) {
+    case SourceKind::kModules:
+    case SourceKind::kConstant: return Trust::kPinned;
+    case SourceKind::kLocal:
+    case SourceKind::kStack:
+    case SourceKind::kFrameFunction: return anchor(id);
+    default: break;
+  }
+  if (!is_known(source.parent)) return anchor(id);
+  PyObject* parent = snapshot_[at(source.parent)];
+  if (parent == nullptr) return Trust::kPinned;  // nothing is nothing
+  if (changes_[at(id)] >= kMaxChanges) return anchor(id);
+  bool pinned = false;
+  switch (source.kind) {
+    case SourceKind::kInstanceDict: pinned = pin_instance(parent, true); break;
+    case SourceKind::kTypeOf: pinned = pin_instance(parent, false); break;
+    case SourceKind::kModuleDict:
+    case SourceKind::kFunctionClosure:
+    case SourceKind::kFunctionGlobals:
+    case SourceKind::kFunctionBuiltins:
+    case SourceKind::kMethodFunction:
+    case SourceKind::kMethodSelf: pinned = true; break;
+    case SourceKind::kDictItem: pinned = PyDict_CheckExact(parent) && dicts_.watch_key(parent, source.key.get(), id); break;
+    case SourceKind::kSequenceItem: pinned = PyTuple_Check(parent); break;
+    case SourceKind::kFunctionDefaults:
+    case SourceKind::kFunctionKeywordDefaults: pinned = !PyFunction_Check(parent) || pin_function(parent); break;
+    case SourceKind::kTypeAttribute:
+    case SourceKind::kSuperAttribute: pinned = !PyType_Check(parent) || pin_type(reinterpret_cast<PyTypeObject*>(parent)); break;
+    default: break;
+  }
+  return pinned ? Trust::kPinned : anchor(id);
+}
+
+void Armed::pin_check(const Program& program, std::size_t index) {
+  const Program::Step& step = program.steps_[index];
+  std::size_t name = program.sources_.size() + index;
+  bool known = is_known(step.source), pinned = false;
+  PyObject* object = snapshot_[at(step.source)];
+  auto dict = [&](PyObject* candidate, auto watch) { return candidate && PyDict_CheckExact(candidate) && watch(candidate); };
+  auto key_in = [&](PyObject* candidate) {
+    return dict(candidate, [&](PyObject* d) { return dicts_.watch_key(d, step.object.get(), static_cast<std::int32_t>(name)); });
+  };
+  auto keys_of = [&](PyObject* candidate) {
+    return dict(candidate, [&](PyObject* d) { return dicts_.watch_keys(d, static_cast<std::int32_t>(name)); });
+  };
+  if (known && changes_[name] < kMaxChanges) {
+    switch (step.kind) {
+      case CheckKind::kNull:
+      case CheckKind::kIs:
+      case CheckKind::kEquals: pinned = true; break;
+      case CheckKind::kType: pinned = object && pin_instance(object, false) && pin_type(Py_TYPE(object)); break;
+      case CheckKind::kIsType: pinned = object && pin_type(reinterpret_cast<PyTypeObject*>(object)); break;
+      case CheckKind::kCode: pinned = object && pin_function(object); break;
+      case CheckKind::kAbsent: pinned = object == nullptr || key_in(object); break;
+      case CheckKind::kNoInstanceDict: {
+        PyObject* attributes = object ? instance_dict(object) : nullptr;
+        pinned = object && pin_instance(object, true) && (attributes == nullptr || key_in(attributes));
+        break;
+      }
+      case CheckKind::kLength: pinned = object && (PyTuple_Check(object) || (!is_list_like(object) && keys_of(object))); break;
+      case CheckKind::kKeys: pinned = keys_of(object); break;
+      case CheckKind::kSame:
+      case CheckKind::kNotSame: pinned = is_known(step.index); break;
+      default: break;
+    }
+  }
+  if (!pinned) steps_.push_back({Kind::kCheck, static_cast<std::int32_t>(index)});
+}
+
+void Armed::disarm() {
+  armed_ = false;
+  steps_.clear();
+  pinned_.clear();
+  weak_.clear();
+  dicts_.clear();
+}
+
+void Armed::arm(const Program& program, const std::vector<PyObject*>& registers) {
+  std::size_t sources = program.sources_.size();
+  if (changes_.empty()) {
+    changes_.assign(sources + program.steps_.size(), 0);
+    has_dependents_.assign(sources, false);
+    for (std::size_t i = 0; i < sources; i++) {
+      const Program::Source& source = program.sources_[i];
+      bool root = source.kind == SourceKind::kLocal || source.kind == SourceKind::kStack || source.kind == SourceKind::kFrameFunction;
+      if (!root && source.parent != kNoSource) has_dependents_[at(source.parent)] = true;
+    }
+  }
+  snapshot_ = registers;
+  trust_.assign(sources, Trust::kLoose);
+  for (std::size_t i = 0; i < program.steps_.size(); i++) {
+    const Program::Step& step = program.steps_[i];
+    if (step.kind == CheckKind::kRead) trust_[at(step.source)] = place(program, step.source);
+    else pin_check(program, i);
+  }
+  arms_++;
+  armed_ = true;
+}
+
+void Armed::note_change(std::size_t name) {
+  if (name < changes_.size() && changes_[name] < kMaxChanges) changes_[name]++;
+}
+
+void Armed::held(const Program& program, const std::vector<PyObject*>& registers) {
+  if (given_up_ || ++held_ < kHeldBefore) return;
+  for (std::int32_t name : dicts_.fired()) note_change(static_cast<std::size_t>(name));
+  disarm();
+  if (arms_ >= kMaxArms && runs_ / kRunsPerArm < arms_) {
+    given_up_ = true;
+    return;
+  }
+  arm(program, registers);
+}
+
+bool Armed::holds(const Step& step) const {
+  switch (step.kind) {
+    case Kind::kInstance: {
+      auto* object = static_cast<PyObject*>(step.object);
+      return Py_TYPE(object) == step.other && (step.fourth == nullptr || *static_cast<PyObject**>(step.fourth) == step.third);
+    }
+    case Kind::kFunction: {
+      auto* function = static_cast<PyFunctionObject*>(step.object);
+      return function->func_code == step.other && function->func_defaults == step.third && function->func_kwdefaults == step.fourth;
+    }
+    case Kind::kType: return static_cast<PyTypeObject*>(step.object)->tp_version_tag == static_cast<unsigned>(step.index);
+    default: return true;
+  }
+}
+
+Armed::Answer Armed::run(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) {
+  if (!armed_ || !dicts_.quiet()) return Answer::kUnknown;
+  runs_++;
+  registers = snapshot_;
+  for (const Step& step : steps_) {
+    switch (step.kind) {
+      case Kind::kRead: registers[at(step.index)] = program.load(program.sources_[at(step.index)], frames, registers); break;
+      case Kind::kAnchor: {
+        auto* weak = static_cast<PyObject*>(step.other);
+        if (registers[at(step.index)] == step.object && (weak == nullptr || PyWeakref_GET_OBJECT(weak) == step.object)) break;
+        note_change(at(step.index));
+        return Answer::kUnknown;
+      }
+      case Kind::kCheck:
+        if (!program.check(program.steps_[at(step.index)], registers)) return Answer::kMisses;
+        break;
+      default:
+        if (holds(step)) break;
+        if (restless_.size() < kMaxRestless) restless_[step.object]++;
+        return Answer::kUnknown;
+    }
+  }
+  return Answer::kHolds;
+}
+
+}  // namespace dynrun::guards

@@ -1,0 +1,71 @@
+#pragma once
+// The short form of a guard program whose long form has held: what is left to ask while the world stays as it was.
+//
+// A source is *pinned* when its object cannot have become another one without notice: it hangs on pinned objects by links that
+// cannot change (a tuple's items, a function's globals), that a dict watcher looks after, or that one comparison here checks (an
+// instance's class and dict, a function's code and defaults, a class's version tag). Where a path starts, or passes a list, a cell
+// or a slot, the object is read again; it is *anchored*, and so holds further pinned ones, when it is the very object of before, not
+// another one at its address: a weak reference (for a dict: its watcher) says so. All else is *loose*: read and checked as in the
+// long form. What changes again and again becomes loose. Needs the GIL; runs no Python code.
+
+#include "guards/program.h"
+#include "guards/watch.h"
+
+namespace dynrun::guards {
+
+class Armed {
+ public:
+  enum class Answer : std::uint8_t {
+    kHolds,
+    kMisses,   // a check of the long form fails
+    kUnknown,  // something that was taken for granted has changed: ask the long form
+  };
+
+  /// Cheap; `registers` is filled when it holds.
+  Answer run(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers);
+  /// The long form has just held with these registers.
+  void held(const Program& program, const std::vector<PyObject*>& registers);
+
+ private:
+  enum class Trust : std::uint8_t { kLoose, kAnchored, kPinned };
+  enum class Kind : std::uint8_t {
+    kRead,      // source
+    kAnchor,    // source still gives `object`, which `other` (a weak reference; null for a dict) says is alive
+    kInstance,  // `object` has the class `other`, and `third` in its dict slot `fourth` (null: it has none)
+    kFunction,  // `object` has the code `other`, defaults `third` and keyword defaults `fourth`
+    kType,      // the class `object` has the version tag `index`
+    kCheck,     // step `index` of the program
+  };
+  struct Step {
+    Kind kind;
+    std::int32_t index = 0;  // source, step or version tag
+    void *object = nullptr, *other = nullptr, *third = nullptr, *fourth = nullptr;
+  };
+
+  void arm(const Program& program, const std::vector<PyObject*>& registers);
+  void disarm();
+  Trust place(const Program& program, SourceId source);
+  Trust anchor(SourceId source);
+  void pin_check(const Program& program, std::size_t step);
+  bool pin_instance(PyObject* object, bool with_dict);
+  bool is_restless(const void* object) const;
+  bool pin_function(PyObject* object);
+  bool pin_type(PyTypeObject* type);
+  bool holds(const Step& step) const;
+  bool is_known(SourceId source) const { return trust_[static_cast<std::size_t>(source)] != Trust::kLoose; }
+  void note_change(std::size_t name);
+
+  bool armed_ = false, given_up_ = false;
+  std::uint32_t held_ = 0, arms_ = 0, runs_ = 0;
+  std::vector<PyObject*> snapshot_;          // borrowed, valid while armed
+  std::vector<Trust> trust_;                 // by source
+  std::vector<Step> steps_;
+  std::vector<std::uint8_t> changes_;        // how often, by source and then by step of the program
+  std::vector<bool> has_dependents_;         // by source
+  std::unordered_map<const void*, std::uint8_t> pinned_;      // objects with a step of their own: bit a kind
+  std::unordered_map<const void*, std::uint8_t> restless_;    // what a step of its own found changed, how often; addresses only
+  std::vector<python::Ref> weak_;
+  DictWatch dicts_;
+};
+
+}  // namespace dynrun::guards
