@@ -327,6 +327,7 @@ void Engine::reset_report() {
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
   vm::set_engine(the_engine);
+  guards::set_verify_guards(options.verify != 0);
   if (options.stack_low) dynrun_set_stack_low(options.stack_low);
   vm::set_frame_filter(&filter);
   vm::set_hand_over_stress(the_engine->stress(kDynrunStressHandover));
