@@ -95,8 +95,33 @@ class Smaller(ast.NodeTransformer):
         return node
 
 
+def bodies(tree):
+    """Every list of statements in a program, the long ones first."""
+    found = [body for node in ast.walk(tree) for name in ("body", "orelse", "finalbody") for body in [getattr(node, name, None)] if isinstance(body, list)]
+    return sorted(found, key=len, reverse=True)
+
+
+def without_many(source):
+    """Programs with several statements less: halves, quarters and so on of each list of statements."""
+    for number, body in enumerate(bodies(ast.parse(source))):
+        size = len(body) // 2
+        while size > 1:
+            for start in range(0, len(body), size):
+                tree = ast.parse(source)
+                part = bodies(tree)[number]
+                part[start:start + size] = [ast.Pass()] if len(part) <= size else []
+                yield ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+            size //= 2
+
+
 def attempts(source):
-    """Programs with one statement less."""
+    """Programs with less, the much smaller ones first."""
+    for text in without_many(source):
+        try:
+            compile(text, "attempt", "exec")
+        except (SyntaxError, ValueError):
+            continue
+        yield text
     number = 0
     while True:
         change = Smaller(number)
@@ -118,22 +143,20 @@ def shrink(worker, source, seconds):
     end = time.monotonic() + seconds
 
     def fails(text):
-        return any(answer["problem"] for answer in worker.run({"source": text}))
+        return any(answer["problem"] for answer in list(worker.run({"source": text})))
 
+    tried = set()
     changed = True
     while changed and time.monotonic() < end:
         changed = False
-        skip = 0
-        while time.monotonic() < end:
-            for number, text in enumerate(attempts(source)):
-                if number < skip:
-                    continue
-                if fails(text):
-                    source, changed, skip = text, True, number
-                    break
-                if time.monotonic() >= end:
-                    break
-            else:
+        for text in attempts(source):
+            if time.monotonic() >= end:
+                break
+            if text in tried:
+                continue
+            tried.add(text)
+            if fails(text):
+                source, changed = text, True
                 break
     return source
 
@@ -173,7 +196,7 @@ def main():
     names = [name for name in options.modes.split(",") if name] or None
     if options.source:
         return run_source(options, names or list(MODES))
-    seconds = options.seconds if options.seconds is not None else None if options.count else 20 if options.quick else 120
+    seconds = options.seconds if options.seconds is not None else None if options.count else 10 if options.quick else 120
     first = options.seed if options.seed is not None else int(time.time()) * 1000
     count = options.count if options.count else 10**9
     print(f"seed {first}", flush=True)
