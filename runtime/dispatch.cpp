@@ -48,7 +48,14 @@ c10::IValue build_items(const std::vector<graph::Argument>& items, const c10::Ty
 
 c10::IValue build(const graph::Argument& argument, const c10::Type& type, const ValueOf& value) {
   if (argument.is_list()) return build_items(argument.items(), type, value);
-  if (argument.is_value()) return argument.value() == graph::kNoValue ? c10::IValue() : value(argument.value());
+  if (argument.is_value()) {
+    if (argument.value() == graph::kNoValue) return {};
+    const c10::IValue& made = value(argument.value());
+    // A host value where the schema says Scalar.
+    const bool number = type.kind() == c10::TypeKind::NumberType ||
+                        (type.kind() == c10::TypeKind::OptionalType && type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType);
+    return number && made.isTensor() ? c10::IValue(made.toTensor().item()) : made;
+  }
   const c10::IValue& constant = argument.constant();
   // A Python number where the schema says Tensor: a wrapped number, which does not decide the result's dtype.
   if (type.kind() == c10::TypeKind::TensorType && constant.isScalar())

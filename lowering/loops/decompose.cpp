@@ -134,6 +134,7 @@ c10::ScalarType RuleContext::promoted(std::initializer_list<std::string_view> na
       const graph::TensorType& seen = type(name);
       at::Tensor stand_in =
           at::empty(seen.sizes.empty() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{0}, seen.dtype);
+      if (seen.number) stand_in.unsafeGetTensorImpl()->set_wrapped_number(true);
       state = at::native::update_result_type_state(stand_in, state);
     } else if (has(name)) {
       state = at::native::update_result_type_state(scalar(name).toScalar(), state);

@@ -150,11 +150,15 @@ bool Engine::wants(python::Frame* frame) {
   // Inside an operator, or an audit or trace hook: not the program's own code.
   if (trace::inside_operator() || PyThreadState_Get()->tracing) return false;
   if (Session::recording_here()) return true;
-  if (disabled_depth() > 0 || frame->owner == python::kOwnedByGenerator) return false;
+  if (disabled_depth() > 0) return false;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((frame->code->co_flags & kFunction) != kFunction) return false;
-  if (is_marked(frame)) return !heat_of(frame).rejected;
-  return takes_tensors(frame) && is_hot(frame);
+  bool generator = frame->owner == python::kOwnedByGenerator;
+  if (!generator && is_marked(frame)) return !heat_of(frame).rejected;
+  if (!takes_tensors(frame)) return false;
+  if (!generator && is_hot(frame)) return true;
+  report_.frames_skipped++;
+  return false;
 }
 
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
@@ -207,6 +211,7 @@ void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& input
   Quiet quiet;
   segment.lowered = true;
   segment.folded.clear();
+  segment.folded_at = guards::kNoAliasCount;
   if (!segment.graph->nodes.empty()) {
     auto graph = std::make_shared<graph::Graph>(*segment.graph);
     bool fold = segment.refolds < kMaxRefolds;
@@ -245,16 +250,18 @@ void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& input
 }
 
 void Engine::refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+  std::uint64_t aliases = guards::alias_count();
   for (const auto& folded : segment.folded) {
     const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
     bool same = folded.tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl() && tensor.const_data_ptr() == folded.data &&
                 tensor._version() == folded.version && tensor.storage().use_count() == 1 &&
-                guards::alias_epoch(tensor) == folded.alias_epoch;
+                (aliases == segment.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (same) continue;
     segment.refolds++;
     lower(segment, inputs);
     return;
   }
+  segment.folded_at = aliases;
 }
 
 void Engine::count_break(const trace::Break& why) {
@@ -302,9 +309,19 @@ void Engine::mark(PyObject* object) {
   }
 }
 
+void Engine::run_apart(PyCodeObject* code) {
+  // Test modes make breaks of their own, and under --vm=all the VM runs every frame.
+  if (options_.stress != 0 || options_.vm == kDynrunVmAll || !apart_.insert(code).second) return;
+  apart_codes_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
+}
+
+bool Engine::handles_tensors(python::Frame* frame) { return takes_tensors(frame); }
+
 void Engine::forget_segments() {
   entries_.clear();
   heat_.clear();
+  apart_.clear();
+  apart_codes_.clear();
 }
 
 report::Report Engine::report() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace dynrun::trace {
@@ -26,6 +27,7 @@ struct Entry {
   int recordings = 0;
   int failures = 0;
   bool given_up = false;  // recorded too often: the code changes too much to be worth it
+  std::unordered_set<std::string> varying;  // numbers read from outside that were another number before, by their path
 };
 
 /// How often a function was reached, by its code and, for a method of a module, the module.
@@ -55,6 +57,12 @@ class Engine final : public vm::Engine {
   /// Makes sure that what was folded into the code still holds; lowers again where it does not.
   void refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
 
+  /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
+  void run_apart(PyCodeObject* code);
+  bool runs_apart(PyCodeObject* code) const { return !apart_.empty() && apart_.count(code) != 0; }
+  const std::unordered_set<const PyCodeObject*>& apart() const { return apart_; }
+  static bool handles_tensors(python::Frame* frame);
+
   void count_break(const trace::Break& why);
   void count_miss(const guards::Miss& miss, const trace::Segment& segment);
   void count_replay(const trace::Segment& segment);
@@ -83,6 +91,8 @@ class Engine final : public vm::Engine {
   std::unordered_map<PyObject*, python::Ref> marked_;  // object -> weak reference
   std::vector<std::unique_ptr<Session>> sessions_;
   report::Report report_;
+  std::unordered_set<const PyCodeObject*> apart_;
+  std::vector<python::Ref> apart_codes_;  // keeps their addresses
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
   std::uint64_t replayed_operators_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace dynrun::engine {
@@ -16,6 +17,17 @@ constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
 constexpr int kMaxFruitless = 6;
+
+}  // namespace
+
+namespace {
+
+guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames) {
+  if (!(segment.state == now)) return segment.state.difference(now);
+  std::vector<PyObject*> registers;
+  if (!trace::guards_hold(segment, frames, registers)) return segment.guards.explain_miss(frames);
+  return segment.host.explain_miss(registers, segment.guards);
+}
 
 }  // namespace
 
@@ -68,9 +80,16 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::probe() {
-  if (Engine::disabled_depth() > 0) {
+  bool raised = handed_by_ != nullptr && (machine_.top != handed_by_ || machine_.top->pc != handed_pc_);
+  handed_by_ = nullptr;
+  if (Engine::disabled_depth() > 0 || raised) {
     detach();
     return Decision::kResume;
+  }
+  if (machine_.top != base_ && machine_.top->pc == 0 && engine_.runs_apart(machine_.top->code->object)) {
+    handed_by_ = machine_.top->caller;
+    handed_pc_ = handed_by_->pc;
+    return Decision::kHandOver;
   }
   Entry& entry = engine_.entry_at(trace::entry_point(base_, machine_.top));
   trace::TorchState now = trace::TorchState::now();
@@ -83,7 +102,8 @@ Decision Session::probe() {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
-    auto inputs = trace::gather_inputs(segment, registers);
+    if (!segment.host.run(registers, hosts_)) continue;
+    auto inputs = trace::gather_inputs(segment, registers, hosts_);
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
@@ -91,7 +111,9 @@ Decision Session::probe() {
   }
   if (!entry.segments.empty()) {
     trace::Segment& last = *entry.segments.front();
-    engine_.count_miss(last.state == now ? last.guards.explain_miss(frames) : last.state.difference(now), last);
+    guards::Miss miss = explain_miss(last, now, frames);
+    if (miss.number) entry.varying.insert(miss.guard);
+    engine_.count_miss(miss, last);
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
@@ -116,6 +138,8 @@ void Session::start_recording() {
   recording_here() = this;
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
+  limits.apart = &engine_.apart();
+  limits.varying = &engine_.entry_at(trace::entry_point(base_, machine_.top)).varying;
   recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
   scope_.emplace(&recorder_->operators());
 }
@@ -126,6 +150,7 @@ void Session::end_recording(bool finished) {
   if (recording_here() == this) recording_here() = nullptr;
   auto recorder = std::move(recorder_);
   if (recorder->why()) {
+    note_break();
     engine_.count_break(*recorder->why());
     if (engine_.options().fullgraph) {
       const trace::Break& why = *recorder->why();
@@ -147,6 +172,7 @@ void Session::end_recording(bool finished) {
   }
   captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
+  kept_.emplace_back(&entry, segment.get());
   engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
 }
 
@@ -167,6 +193,10 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
         detach();
       }
       return Decision::kExecute;
+    case Flow::kCutHere:
+      end_recording(false);
+      state_ = State::kProbe;
+      return Decision::kResume;
     case Flow::kFinished:
       end_recording(true);
       detach();
@@ -210,10 +240,35 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
 
 void Session::entered(vm::Machine& machine, vm::Activation& activation) {
   if (state_ == State::kRecord) recorder_->entered(machine, activation);
+  if (&machine == &machine_ && state_ != State::kIdle)
+    visits_.push_back({&activation, activation.code->object, Engine::handles_tensors(activation.frame), operators_so_far(), kept_.size()});
+}
+
+std::uint64_t Session::operators_so_far() const { return captured_ + (recorder_ ? recorder_->operators().graph()->nodes.size() : 0); }
+
+void Session::note_break() {
+  for (Visit& visit : visits_) visit.breaks++;
+}
+
+/// A frame without tensors that broke a recording and gave it no operator costs more in segments than it does in CPython.
+void Session::close_visit(vm::Activation& activation) {
+  auto visit = std::find_if(visits_.rbegin(), visits_.rend(), [&](const Visit& open) { return open.activation == &activation; });
+  if (visit == visits_.rend()) return;
+  bool apart = visit->code == activation.code->object && visit->breaks > 0 && !visit->tensors && visit->operators == operators_so_far();
+  if (apart) {
+    engine_.run_apart(visit->code);
+    if (engine_.runs_apart(visit->code)) {
+      for (std::size_t i = visit->kept; i < kept_.size(); i++)
+        std::erase_if(kept_[i].first->segments, [&](const auto& segment) { return segment.get() == kept_[i].second; });
+      kept_.resize(std::min(kept_.size(), visit->kept));
+    }
+  }
+  visits_.erase(std::next(visit).base(), visits_.end());
 }
 
 void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject*) {
   if (state_ == State::kRecord) recorder_->leaving(machine, activation);
+  if (&machine == &machine_) close_visit(activation);
   if (&activation == base_) detach();
 }
 
@@ -223,7 +278,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   bool returned = false;
   ++Engine::disabled_depth();
   trace::ReplayResult result =
-      trace::replay(segment, machine_, base_, registers, std::move(inputs), engine_.options().verify != 0, &returned);
+      trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), engine_.options().verify != 0, &returned);
   --Engine::disabled_depth();
   switch (result) {
     case trace::ReplayResult::kDone: break;
@@ -240,7 +295,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     detach();
     return base_returned ? Decision::kReturn : Decision::kResume;
   }
-  state_ = State::kStep;
+  state_ = segment.continues ? State::kProbe : State::kStep;
   return Decision::kResume;
 }
 

@@ -40,6 +40,19 @@ class Session final : public vm::Observer {
   void end_recording(bool finished);
   void detach();
 
+  /// The call of a frame that this session saw from its start.
+  struct Visit {
+    vm::Activation* activation;
+    PyCodeObject* code;
+    bool tensors;              // among its arguments
+    std::uint64_t operators;   // captured before it
+    std::size_t kept;          // segments kept before it
+    int breaks = 0;            // inside
+  };
+  std::uint64_t operators_so_far() const;
+  void note_break();
+  void close_visit(vm::Activation& activation);
+
   Engine& engine_;
   vm::Machine& machine_;
   vm::Activation* base_;
@@ -52,6 +65,11 @@ class Session final : public vm::Observer {
   bool recorded_ = false;
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
+  std::vector<Visit> visits_;
+  std::vector<std::pair<Entry*, trace::Segment*>> kept_;
+  vm::Activation* handed_by_ = nullptr;  // the caller of a frame that was handed to CPython, and where it goes on
+  std::int32_t handed_pc_ = 0;
+  std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
   std::string refusal_;  // --fullgraph: why, raised at the next instruction
 };
 

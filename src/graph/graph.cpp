@@ -21,6 +21,7 @@ TensorType TensorType::of(const at::Tensor& tensor) {
   type.sizes = tensor.sizes().vec();
   if (tensor.layout() == c10::kStrided) type.strides = tensor.strides().vec();
   type.requires_grad = tensor.requires_grad();
+  type.lazy = tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor();
   return type;
 }
 

@@ -26,6 +26,8 @@ struct TensorType {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
   bool requires_grad = false;
+  bool number = false;  // a Python number in a tensor of no dimensions: it takes part in type promotion as a number
+  bool lazy = false;    // conjugated, negated or zero by a bit of the tensor: not what lies in its memory
 
   /// Reads the type of a defined, strided tensor; other layouts give empty strides.
   static TensorType of(const at::Tensor& tensor);

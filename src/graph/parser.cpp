@@ -291,6 +291,8 @@ class Parser {
         type.strides = read_integers(in, "}");
       }
     }
+    type.number = in.accept("!number");
+    type.lazy = in.accept("!lazy");
     type.requires_grad = in.accept("!grad");
     return type;
   }

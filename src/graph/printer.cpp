@@ -10,7 +10,7 @@
 //   return %y
 //
 // Types: dtype, @device unless CPU, [sizes], {strides} unless contiguous ({-}: not strided), !grad when gradients are
-// required; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined.
+// required, !number for a Python number in a tensor, !lazy for a conjugated or negated one; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined.
 // A constant is None, true, 1, 1.0, "text", device("cpu"), complex(1.0, 2.0), int[...], float[...], bool[...] or str[...];
 // [...] is a list of arguments.
 
@@ -157,6 +157,8 @@ std::string print_type(const TensorType& type) {
   } else if (type.strides != contiguous_strides(type.sizes)) {
     text += "{" + join(type.strides, print_int) + "}";
   }
+  if (type.number) text += "!number";
+  if (type.lazy) text += "!lazy";
   return type.requires_grad ? text + "!grad" : text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "guards/armed.h"
 #include "guards/cached_call.h"
+#include "guards/output.h"
 #include "guards/torch_python.h"
 
 #include <fmt/format.h>
@@ -115,34 +116,6 @@ bool is_constant_like(PyObject* object) {
 }
 
 PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name) { return lookup_behind(type, after, name); }
-
-bool is_output_stream(PyObject* object) {
-  struct Classes {
-    Ref text, string, buffered, file;
-    Classes() {
-      Ref module = Ref::steal(PyImport_ImportModule("_io"));
-      auto one = [&](const char* name) { return Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr); };
-      text = one("TextIOWrapper"), string = one("StringIO"), buffered = one("BufferedWriter"), file = one("FileIO");
-      PyErr_Clear();
-    }
-  };
-  static const auto* classes = new Classes();
-  auto is = [](PyObject* one, const Ref& type) { return one && reinterpret_cast<PyObject*>(Py_TYPE(one)) == type.get(); };
-  auto part = [](PyObject* one, const char* name) {
-    Ref value = Ref::steal(PyObject_GetAttrString(one, name));
-    PyErr_Clear();
-    return value;
-  };
-  // `stream.write = ...` on the object itself.
-  PyObject* patched = instance_dict(object);
-  if (patched && (PyDict_GetItemString(patched, "write") || PyDict_GetItemString(patched, "flush"))) return false;
-  if (is(object, classes->string)) return true;
-  if (!is(object, classes->text)) return false;
-  Ref buffer = part(object, "buffer");
-  if (is(buffer.get(), classes->file)) return true;
-  Ref raw = is(buffer.get(), classes->buffered) ? part(buffer.get(), "raw") : Ref();
-  return is(raw.get(), classes->file);
-}
 
 PyObject* instance_dict(PyObject* object) {
   PyObject** slot = _PyObject_GetDictPtr(object);
@@ -426,6 +399,7 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
       return is_plain_tensor(object) && facts_[static_cast<std::size_t>(step.index)].holds(tensor_of(object));
     case CheckKind::kPresent: return true;  // it is not null
     case CheckKind::kOutputStream: return is_output_stream(object);
+    case CheckKind::kPlainLogger: return is_plain_logger(object);
     case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNoInstanceDict: {
@@ -499,6 +473,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kNotSame: miss.was = "another object than " + describe(step.index); break;
       case CheckKind::kNull: miss.was = "nothing"; break;
       case CheckKind::kPresent: miss.was = "there"; break;
+      case CheckKind::kPlainLogger: miss.was = "a logger with handlers of the standard library"; break;
       case CheckKind::kOutputStream: miss.was = "a plain text stream"; break;
       case CheckKind::kEquals: {
         PyObject* was = step.object.get();
@@ -545,7 +520,7 @@ std::string Program::describe(SourceId id) const {
 }
 
 std::string Program::print() const {
-  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "no attribute"};
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "plain logger", "no attribute"};
   std::string text;
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) continue;

@@ -58,7 +58,8 @@ enum class CheckKind : std::uint8_t {
   kNotSame,   // two sources, two objects
   kNull,      // the slot is empty (an unbound local, an empty cell)
   kPresent,         // the source is there
-  kOutputStream,    // a stream whose writing runs no Python code: see `is_output_stream`
+  kOutputStream,    // a stream whose writing runs no Python code: see output.h
+  kPlainLogger,     // see output.h
   kNoInstanceDict,  // the instance has no __dict__ entry of that name (key), or no dict at all
 };
 
@@ -91,6 +92,7 @@ class Program {
   void check_same(SourceId a, SourceId b, bool same);
   void check_null(SourceId source);
   void check_present(SourceId source) { add(CheckKind::kPresent, source); }
+  void check_plain_logger(SourceId source) { add(CheckKind::kPlainLogger, source); }
   void check_output_stream(SourceId source) { add(CheckKind::kOutputStream, source); }
   /// A class attribute was looked up on `type` and gave `found` (borrowed; null: not there). Part of every check of that type.
   void note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found);
@@ -170,8 +172,6 @@ void set_verify_guards(bool on);
 bool is_constant_like(PyObject* object);
 /// What `super(after, self).name` finds for a self of class `type`, unbound; borrowed, or null.
 PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name);
-/// io.StringIO, or a text stream over a file as sys.stdout is: writing to it runs no Python code.
-bool is_output_stream(PyObject* object);
 /// Raw attribute table of an instance, or null; no Python code runs. Borrowed.
 PyObject* instance_dict(PyObject* object);
 

@@ -5,6 +5,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -14,6 +15,7 @@ namespace dynrun::guards {
 namespace {
 
 std::mutex mutex;
+std::atomic<std::uint64_t> alias_total = 0;
 std::unordered_map<const void*, std::uint64_t>& epochs() {
   static auto* map = new std::unordered_map<const void*, std::uint64_t>();
   return *map;
@@ -25,7 +27,9 @@ void note(PyObject* self) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   std::lock_guard<std::mutex> lock(mutex);
   auto found = epochs().find(tensor.storage().unsafeGetStorageImpl());
-  if (found != epochs().end()) found->second++;
+  if (found == epochs().end()) return;
+  found->second++;
+  alias_total++;
 }
 
 getter original_data = nullptr;
@@ -95,6 +99,8 @@ std::uint64_t alias_epoch(const at::Tensor& tensor) {
   auto found = epochs().find(tensor.storage().unsafeGetStorageImpl());
   return found == epochs().end() ? 0 : found->second;
 }
+
+std::uint64_t alias_count() { return alias_total; }
 
 bool is_foldable(const at::Tensor& tensor) {
   if (!tensor.has_storage() || tensor.is_inference() || !tensor.device().is_cpu()) return false;

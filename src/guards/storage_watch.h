@@ -16,6 +16,10 @@ void watch_storage(const at::Tensor& tensor);
 /// How many were made since; 0 when it is not watched.
 std::uint64_t alias_epoch(const at::Tensor& tensor);
 
+/// How many aliases of any watched storage were made: while it stays, so does each `alias_epoch`.
+std::uint64_t alias_count();
+constexpr std::uint64_t kNoAliasCount = ~std::uint64_t{0};
+
 /// Whether the contents may be read once and kept: nobody else owns the storage, and writes move a version counter.
 bool is_foldable(const at::Tensor& tensor);
 

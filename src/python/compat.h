@@ -88,6 +88,11 @@ void dynrun_trace_raised(PyThreadState* thread);
 PyObject* dynrun_generator_of(DynrunFrame* frame);
 /// Marks the generator of `frame` as suspended and takes its exception state off the thread's chain.
 void dynrun_suspend_generator(PyThreadState* thread, DynrunFrame* frame);
+/// The frame of a generator or coroutine that can go on with `sent`, or null.
+DynrunFrame* dynrun_resumable_frame(PyObject* generator, PyObject* sent);
+/// Marks a resumable generator as running, puts its exception state on the thread's chain and `sent` (stolen) on its stack.
+void dynrun_resume_generator(PyThreadState* thread, PyObject* generator, PyObject* sent);
+int dynrun_is_suspended(PyObject* generator);
 /// What a suspended generator or coroutine waits for (new reference), or null without an error.
 PyObject* dynrun_waiting_for(PyObject* generator);
 /// `await`'s iterator of `object` (new reference). Null: an error is set, or none where the object cannot be awaited and

@@ -567,6 +567,25 @@ void dynrun_suspend_generator(PyThreadState* thread, DynrunFrame* frame) {
   generator->gi_exc_state.previous_item = NULL;
 }
 
+DynrunFrame* dynrun_resumable_frame(PyObject* object, PyObject* sent) {
+  PyGenObject* generator = (PyGenObject*)object;
+  if (generator->gi_frame_state >= FRAME_EXECUTING) return NULL;
+  if (generator->gi_frame_state == FRAME_CREATED && sent != Py_None) return NULL;
+  return (_PyInterpreterFrame*)generator->gi_iframe;
+}
+
+void dynrun_resume_generator(PyThreadState* thread, PyObject* object, PyObject* sent) {
+  PyGenObject* generator = (PyGenObject*)object;
+  _PyFrame_StackPush((_PyInterpreterFrame*)generator->gi_iframe, sent);
+  generator->gi_frame_state = FRAME_EXECUTING;
+  generator->gi_exc_state.previous_item = thread->exc_info;
+  thread->exc_info = &generator->gi_exc_state;
+}
+
+int dynrun_is_suspended(PyObject* generator) {
+  return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED;
+}
+
 PyObject* dynrun_waiting_for(PyObject* object) {
   PyGenObject* generator = (PyGenObject*)object;
   if (generator->gi_frame_state >= FRAME_CLEARED || generator->gi_frame_state == FRAME_CREATED) return NULL;

@@ -46,6 +46,16 @@ void put_all(const std::string& owner, const std::vector<const char*>& names, Ca
   }
 }
 
+/// Methods by the descriptors in a class's own table: reading them off the class would bind them to it.
+void put_descriptors(const std::string& owner, const std::vector<const char*>& names, CallKind kind) {
+  Ref type = import_path(owner);
+  for (const char* text : names) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = type && PyType_Check(type.get()) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type.get()), name.get()) : nullptr;
+    if (found) table()[Py_NewRef(found)] = kind;
+  }
+}
+
 constexpr CallKind kPureKind{CallClass::kPure, Model::kNone};
 constexpr CallKind kTransparentKind{CallClass::kTransparent, Model::kNone};
 constexpr CallKind kOpaqueKind{CallClass::kOpaque, Model::kNone};
@@ -64,6 +74,7 @@ void add_builtins() {
   put_all("builtins", {"next"}, modelled(Model::kIterNext));
   put_all("builtins", {"id"}, modelled(Model::kIdentity));
   put_all("builtins", {"hash"}, modelled(Model::kHash));
+  put_all("builtins", {"print"}, modelled(Model::kPrint));
   put_all("builtins:str", {"join", "split", "rsplit", "startswith", "endswith", "strip", "lstrip", "rstrip", "lower", "upper",
                            "replace", "format", "find", "rfind", "count", "partition", "rpartition", "isdigit", "isidentifier",
                            "title", "capitalize", "index", "zfill", "__len__", "__contains__", "__eq__", "__getitem__"},
@@ -79,6 +90,14 @@ void add_builtins() {
   put_all("builtins:dict", {"get", "__getitem__", "__contains__"}, modelled(Model::kDictGet));
   put_all("builtins:dict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__"},
           modelled(Model::kWriteFresh));
+  put_all("builtins:set", {"isdisjoint", "symmetric_difference"}, kPureKind);
+  put_all("builtins:frozenset", {"isdisjoint", "symmetric_difference", "copy"}, kPureKind);
+  put_all("builtins:set", {"intersection_update", "difference_update", "symmetric_difference_update"}, modelled(Model::kWriteFresh));
+  put_all("builtins:str", {"splitlines", "removeprefix", "removesuffix", "isalpha", "isalnum", "isnumeric", "isspace", "isupper", "islower", "ljust",
+                           "rjust", "center", "casefold", "swapcase", "encode", "expandtabs", "translate", "format_map", "rindex", "__mod__", "__add__",
+                           "__str__", "__format__", "__ne__", "__lt__", "__hash__"},
+          kPureKind);
+  put_all("builtins:bytes", {"decode", "hex"}, kPureKind);
   put_all("builtins:set", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "copy", "__len__"}, kPureKind);
   put_all("builtins:set", {"add", "discard", "remove", "update", "clear", "pop", "__init__"}, modelled(Model::kWriteFresh));
   put_all("builtins:frozenset", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "__len__"}, kPureKind);
@@ -95,14 +114,34 @@ void add_builtins() {
   put_all("types:MappingProxyType", {"keys", "values", "items", "get", "__getitem__", "__contains__", "__len__", "__iter__"}, kPureKind);
   put_all("types", {"MappingProxyType"}, kPureKind);
   put_all("builtins:object", {"__init__", "__init_subclass__"}, kPureKind);
+  put_all("math", {"fsum", "comb", "perm", "factorial", "atan2", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "degrees", "radians",
+                   "dist", "lcm", "isqrt", "modf", "cbrt", "exp2", "remainder", "frexp", "ldexp", "nextafter", "ulp", "gamma", "lgamma", "erfc",
+                   "sumprod"},
+          kPureKind);
   put_all("math", {"sqrt", "ceil", "floor", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "tanh", "atan", "prod", "gcd",
                    "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},
           kPureKind);
   put_all("operator", {"add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "getitem",
                        "and_", "or_", "not_", "truth", "index", "is_", "is_not", "contains", "itemgetter", "attrgetter", "matmul", "pow"},
           kPureKind);
-  put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate"}, kPureKind);
-  put_all("_functools", {"reduce", "partial"}, kPureKind);
+  put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate", "permutations",
+                        "combinations", "combinations_with_replacement", "count", "groupby", "takewhile", "dropwhile", "pairwise", "batched",
+                        "cycle", "tee", "compress", "filterfalse"},
+          kPureKind);
+  put_all("_functools", {"reduce", "partial", "cmp_to_key"}, kPureKind);
+  put_all("types", {"MethodType"}, kPureKind);
+  put_descriptors("itertools:chain", {"from_iterable"}, kPureKind);
+  put_descriptors("builtins:dict", {"fromkeys"}, kPureKind);
+  put_descriptors("builtins:int", {"from_bytes"}, kPureKind);
+  put_descriptors("builtins:type", {"__instancecheck__", "__subclasscheck__"}, modelled(Model::kIsInstance));
+  put_all("builtins:tuple", {"__new__"}, modelled(Model::kNewTuple));
+  put_all("collections", {"deque", "defaultdict"}, kPureKind);
+  put_all("collections:deque", {"append", "appendleft", "extend", "extendleft", "pop", "popleft", "rotate", "insert", "remove", "clear", "reverse"},
+          modelled(Model::kWriteFresh));
+  put_all("collections:deque", {"copy", "count", "index"}, kPureKind);
+  put_all("_collections", {"_count_elements"}, modelled(Model::kWriteFirst));
+  put_all("types:GeneratorType", {"send", "close", "throw"}, modelled(Model::kGenerator));
+  put_all("builtins:BaseException", {"__init__", "with_traceback"}, modelled(Model::kWriteFresh));
 }
 
 /// Functions of torch's bindings that are not the plain operators they look like: they read data, make tensors or change state
@@ -192,7 +231,7 @@ void add_torch() {
                        "_get_cudnn_enabled", "_get_mkldnn_enabled", "_is_torch_function_all_disabled", "_get_flash_sdp_enabled",
                        "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_get_cudnn_benchmark", "_get_cudnn_deterministic", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32",
                        "_cuda_isInBadFork", "_get_overrideable_sdp_enabled", "_get_cudnn_sdp_enabled", "_is_mkldnn_enabled", "_get_nnpack_enabled",
-                       "_get_float32_matmul_precision", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
+                       "_infer_size", "_get_float32_matmul_precision", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
                        "is_grad_enabled", "_get_default_device", "_functorch.is_functorch_wrapped_tensor", "_dispatch_has_kernel", "_functorch.peek_interpreter_stack"},
           kPureKind);
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
@@ -201,6 +240,12 @@ void add_torch() {
   put_all("torch._C", {"_cuda_isCurrentStreamCapturing"}, kPureKind);
   put_all("_abc", {"_abc_instancecheck", "_abc_subclasscheck"}, kPureKind);
   put_all("torch._C", {"_set_grad_enabled", "set_grad_enabled"}, modelled(Model::kSetGrad));
+  put_all("torch", {"set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled", "autocast_increment_nesting",
+                    "autocast_decrement_nesting", "clear_autocast_cache"},
+          modelled(Model::kAutocast));
+  put_all("torch._C", {"_is_autocast_available", "_get_privateuse1_backend_name", "_is_torch_function_mode_enabled"}, kPureKind);
+  put_all("torch", {"is_autocast_cache_enabled"}, kPureKind);
+  put_all("_warnings", {"warn"}, modelled(Model::kWarn));
 }
 
 }  // namespace
@@ -208,6 +253,19 @@ void add_torch() {
 void build_callable_table() {
   add_torch();
   add_builtins();  // last: a shared object keeps the stricter class
+}
+
+/// The descriptor behind a method bound to a class: one of its metaclass's, or a class method of its own. Borrowed, or null.
+PyObject* behind_class_method(PyObject* function) {
+  auto* self = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(function));
+  PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
+  Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
+  for (PyTypeObject* owner : {self, Py_TYPE(self)}) {
+    PyObject* found = name ? _PyType_Lookup(owner, name.get()) : nullptr;
+    bool descriptor = found && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type);
+    if (descriptor && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
+  }
+  return nullptr;
 }
 
 PyObject* bound_object(PyObject* function) {
@@ -221,6 +279,11 @@ CallKind classify_callable(PyObject* callable) {
   if (found != table().end()) return found->second;
   // A method bound to an object: judged by the unbound one.
   if (PyCFunction_Check(callable)) {
+    if (PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable))) {
+      PyObject* descriptor = behind_class_method(callable);
+      found = descriptor ? table().find(descriptor) : table().end();
+      return found == table().end() ? CallKind{} : found->second;
+    }
     if (PyObject* self = bound_object(callable)) {
       Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;

@@ -32,6 +32,12 @@ enum class Model : std::uint8_t {
   kContextSet,      // ContextVar.set
   kContextReset,    // ContextVar.reset
   kHash,            // id(), hash(): may be taken of constants only
+  kPrint,           // print: a host call
+  kWarn,            // warnings.warn: a host call
+  kAutocast,        // a setter of autocast's state
+  kNewTuple,        // tuple.__new__
+  kWriteFirst,      // a function that writes its first argument: allowed on fresh containers only
+  kGenerator,       // send, close, throw: the generator must be fresh
   kMetadata,        // a method or attribute of a tensor that reads its type (sizes, strides, dtype), which is guarded
 };
 

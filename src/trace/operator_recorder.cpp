@@ -1,6 +1,8 @@
 #include "trace/operator_recorder.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/jit_type.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -63,8 +65,15 @@ bool may_raise_on_data(const std::string& name) {
       "aten::index_put_", "aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_", "aten::index_fill",
       "aten::nll_loss", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::one_hot", "aten::multinomial", "aten::bernoulli",
       "aten::binary_cross_entropy", "aten::cholesky", "aten::linalg_cholesky", "aten::linalg_inv", "aten::inverse",
-      "aten::linalg_solve", "aten::linalg_eigh", "aten::linalg_svd", "aten::svd", "aten::put_", "aten::masked_scatter_"};
+      "aten::linalg_solve", "aten::linalg_eigh", "aten::histogram", "aten::segment_reduce", "aten::ctc_loss", "aten::linalg_svd", "aten::svd", "aten::put_", "aten::masked_scatter_"};
   return names.count(name) != 0 || name.rfind("aten::", 0) != 0;
+}
+
+/// In-place views: they change how their tensor lies in its memory, not the memory.
+bool changes_only_view(const std::string& name) {
+  static const std::set<std::string> names = {"aten::squeeze_", "aten::unsqueeze_", "aten::transpose_", "aten::t_", "aten::swapaxes_",
+                                              "aten::swapdims_", "aten::as_strided_"};
+  return names.count(name) != 0;
 }
 
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
@@ -73,7 +82,7 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
       "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique",
       "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::item",
       "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose", "aten::tensor_split",
-      "aten::segment_reduce", "aten::histogram", "aten::_ctc_loss", "aten::ctc_loss", "aten::to_sparse",
+      "aten::_ctc_loss", "aten::to_sparse",
       "aten::one_hot", "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
       "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
       "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
@@ -89,7 +98,7 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
     return false;
   }
   return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
-         op.hasTag(at::Tag::inplace_view);
+         (op.hasTag(at::Tag::inplace_view) && !changes_only_view(name));
 }
 
 }  // namespace
@@ -113,6 +122,10 @@ RecordingScope::~RecordingScope() {
   c10::impl::tls_set_dispatch_key_included(kKey, key_was_on_);
 }
 
+UnrecordedScope::UnrecordedScope() : without_key_(kKey), outer_(std::exchange(inside, true)) {}
+
+UnrecordedScope::~UnrecordedScope() { inside = outer_; }
+
 OperatorRecorder::OperatorRecorder() : graph_(std::make_shared<graph::Graph>()) {}
 
 OperatorRecorder::Mark OperatorRecorder::mark() const {
@@ -129,6 +142,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   graph_->values.resize(mark.values);
   std::erase_if(constant_values_, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
+  std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
 }
@@ -186,6 +200,41 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
   return true;
 }
 
+/// Where a host value was given to the call, and the operator has just that number in its place: the replay's own number.
+bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument) {
+  // Numbers that decide how large a result is.
+  static const std::set<std::string> sizes = {"aten::arange", "aten::range"};
+  if (host_arguments.empty() || host_calls_ > 1 || sizes.count(op.schema().name())) return false;
+  const c10::Argument& formal = op.schema().arguments()[at];
+  bool wrapped = value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+  c10::TypePtr type = formal.real_type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  bool scalar = (value.isInt() || value.isDouble()) && type->kind() == c10::TypeKind::NumberType;
+  if (!wrapped && !scalar) return false;
+  at::Scalar number = wrapped ? value.toTensor().item() : value.toScalar();
+  for (HostArgument& host : host_arguments) {
+    bool here = host.name.empty() ? host.position == at : host.name == formal.name();
+    if (!here || host.value.type() != number.type()) continue;
+    bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
+    if (!same) continue;
+    for (const auto& [known, id] : host_inputs_) {
+      if (id != host.host) continue;
+      argument = graph::Argument::reference(known);
+      return host.bound = true;
+    }
+    at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
+    holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+    graph::TensorType type = graph::TensorType::of(holder);
+    type.number = true;
+    graph::ValueId id = graph_->add_input(type, graph::InputKind::kActivation, fmt::format("host_{}", host.host));
+    known_order_.resize(graph_->values.size());
+    host_inputs_[id] = host.host;
+    argument = graph::Argument::reference(id);
+    return host.bound = true;
+  }
+  return false;
+}
+
 bool OperatorRecorder::argument_of(const c10::IValue& value, graph::Argument& argument) {
   if (value.isTensor()) return tensor_argument(value.toTensor(), argument);
   if (value.isTensorList() || value.isOptionalTensorList() || (value.isList() && !value.toListRef().empty() && value.toListRef()[0].isTensor())) {
@@ -224,6 +273,28 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
   if (wrote_outside_ && may_raise_on_data(op.schema().name())) return Refusal::kMayRaiseAfterWrite;
   return Refusal::kNone;
+}
+
+bool OperatorRecorder::writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first,
+                              const std::unordered_set<c10::StorageImpl*>& storages) const {
+  auto hit = [&](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.has_storage() && storages.count(tensor.storage().unsafeGetStorageImpl()) != 0;
+  };
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    const auto* alias = arguments[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    if (stack[first + i].isTensor() && hit(stack[first + i].toTensor())) return true;
+    if (!stack[first + i].isTensorList()) continue;
+    for (const at::Tensor& tensor : stack[first + i].toTensorVector()) {
+      if (hit(tensor)) return true;
+    }
+  }
+  return false;
+}
+
+void OperatorRecorder::freeze(const at::Tensor& tensor) {
+  if (tensor.has_storage()) frozen_.insert(tensor.storage().unsafeGetStorageImpl());
 }
 
 void OperatorRecorder::note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
@@ -342,7 +413,8 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     else refuse(Refusal::kDataDependent, op.schema().name());
     return;
   }
-  const bool constant_arguments = only_constants(*stack, first);
+  host_calls_++;
+  const bool constant_arguments = host_arguments.empty() && only_constants(*stack, first);
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::detach_") {
     const at::Tensor& self = (*stack)[first].toTensor();
     if (find(self) != graph::kNoValue && !self.requires_grad() && !self.is_view()) {
@@ -371,12 +443,17 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   if (node.mode.autocast) node.mode.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
   for (std::size_t i = 0; i < count; i++) {
     graph::Argument argument;
-    if (!argument_of((*stack)[first + i], argument)) {
+    if (!bind_host(op, i, (*stack)[first + i], argument) && !argument_of((*stack)[first + i], argument)) {
       refused_operator_ = op.schema().name();
       op.callBoxed(stack);
       return;
     }
     node.arguments.push_back(std::move(argument));
+  }
+  if (wrote_output_ && (writes(op, *stack, first, outside_storages_) || writes(op, *stack, first, frozen_))) {
+    refuse(Refusal::kWriteAfterOutput, op.schema().name());
+    op.callBoxed(stack);
+    return;
   }
   note_writes(op, *stack, first);
   if (op.hasTag(at::Tag::nondeterministic_seeded)) random_ = true;
@@ -389,6 +466,10 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   if (!record_results(op, node, *stack, first)) {
     refuse(Refusal::kUnsupportedLayout, op.schema().name());
     return;
+  }
+  if (op.hasTag(at::Tag::inplace_view)) {
+    // From here on the value has another type than at first: libtorch's own operators follow that, compiled code does not.
+    for (graph::ValueId id : node.outputs) std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).lazy = true;
   }
   note_constants(op, node, constant_arguments);
   graph_->nodes.push_back(std::move(node));

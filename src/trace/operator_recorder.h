@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <atomic>
 #include <functional>
@@ -28,6 +29,7 @@ enum class Refusal : std::uint8_t {
   kMayRaiseAfterWrite, // could raise after an outside tensor was written
   kUnrecordable,       // an argument of a type the graph has no form for
   kRaised,             // the operator raised
+  kWriteAfterOutput,   // writes a tensor that something printed, or an outside one after something was printed
 };
 
 class OperatorRecorder {
@@ -67,8 +69,29 @@ class OperatorRecorder {
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
+  /// A host value given to the call that runs: where it may turn up among the operator's arguments, and its value now.
+  struct HostArgument {
+    std::size_t position;
+    std::string name;  // of a keyword, else empty
+    c10::Scalar value;
+    std::int32_t host;
+    bool bound = false;
+  };
+  /// The first operator that the call gives to the dispatcher takes its host values from there; those it took are marked.
+  std::vector<HostArgument> host_arguments;
+  /// The host value that a graph input stands for, by the input's value.
+  const std::unordered_map<graph::ValueId, std::int32_t>& host_inputs() const { return host_inputs_; }
+
   /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
-  void start_instruction() { instruction_values_ = graph_->values.size(); }
+  void start_instruction() {
+    instruction_values_ = graph_->values.size();
+    host_arguments.clear();
+    host_calls_ = 0;
+  }
+
+  /// Something is printed here: from now on outside tensors, and those it shows (`freeze`), may not be written.
+  void note_output() { wrote_output_ = true; }
+  void freeze(const at::Tensor& tensor);
 
   void set_source(std::int32_t line) { source_ = line; }
   bool wrote_outside() const { return wrote_outside_; }
@@ -83,6 +106,7 @@ class OperatorRecorder {
     c10::weak_intrusive_ptr<c10::TensorImpl> pin;
     graph::ValueId value;
   };
+  bool bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
   bool only_constants(const torch::jit::Stack& stack, std::size_t first) const;
@@ -91,6 +115,8 @@ class OperatorRecorder {
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+  bool writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first,
+              const std::unordered_set<c10::StorageImpl*>& storages) const;
   void note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
 
   std::shared_ptr<graph::Graph> graph_;
@@ -100,10 +126,14 @@ class OperatorRecorder {
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_;
+  std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
+  std::size_t host_calls_ = 0;  // operators called since the instruction began
   std::size_t looked_at_ = 0;
   std::size_t instruction_values_ = 0;
   std::int32_t source_ = -1;
   std::unordered_set<c10::StorageImpl*> outside_storages_;  // of the inputs, which the recorder's owner keeps alive
+  std::unordered_set<c10::StorageImpl*> frozen_;            // of tensors that were printed, which the recorder's owner keeps alive
+  bool wrote_output_ = false;
   bool wrote_ = false;
   bool wrote_outside_ = false;
   bool random_ = false;
@@ -120,6 +150,19 @@ class RecordingScope {
  private:
   OperatorRecorder* outer_;
   bool key_was_on_;
+};
+
+/// While it lives nothing on this thread is recorded: neither operators nor Python code.
+class UnrecordedScope {
+ public:
+  UnrecordedScope();
+  ~UnrecordedScope();
+  UnrecordedScope(const UnrecordedScope&) = delete;
+  UnrecordedScope& operator=(const UnrecordedScope&) = delete;
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard without_key_;
+  bool outer_;
 };
 
 /// Whether this thread is inside an operator that is being recorded: Python code that implements it is not the program's.

@@ -83,6 +83,7 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
   switch (node.kind) {
     case RecipeKind::kConstant: return Py_NewRef(node.object.get());
     case RecipeKind::kSource: return Py_NewRef(sources_[static_cast<std::size_t>(node.index)]);
+    case RecipeKind::kHost: return Py_NewRef(hosts_[static_cast<std::size_t>(node.index)].get());
     case RecipeKind::kOutput: return guards::wrap(outputs_[static_cast<std::size_t>(node.index)]);
     case RecipeKind::kTuple: {
       Ref tuple = Ref::steal(make_tuple(node));
@@ -143,6 +144,14 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       PyObject* variable = make(node.children[0]);
       PyObject* value = variable ? make(node.children[1]) : nullptr;
       return value ? PyContextVar_Set(variable, value) : nullptr;
+    }
+    case RecipeKind::kClass: {
+      Ref arguments = Ref::steal(make_tuple(node));
+      return arguments ? PyObject_Call(node.object.get(), arguments.get(), nullptr) : nullptr;
+    }
+    case RecipeKind::kCall: {
+      Ref arguments = Ref::steal(make_tuple(node));
+      return arguments ? PyObject_Call(node.object.get(), arguments.get(), nullptr) : nullptr;
     }
     case RecipeKind::kSlice: {
       PyObject *start = make(node.children[0]), *stop = make(node.children[1]), *step = make(node.children[2]);

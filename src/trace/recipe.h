@@ -20,6 +20,7 @@ enum class RecipeKind : std::uint8_t {
   kConstant,         // object
   kSource,           // index: a source of the guards
   kOutput,           // index: an output of the graph
+  kHost,             // index: a value of the host program
   kTuple,            // children; object: the class when it is a subclass of tuple
   kStructSequence,   // children; object: the class (torch.return_types)
   kList,             // children
@@ -34,6 +35,8 @@ enum class RecipeKind : std::uint8_t {
   kFunction,         // object: code; children: globals, defaults, keyword defaults, closure, annotations, name, qualified name
   kIterator,         // children: the container; object: the state for __setstate__ (or null)
   kSlice,            // children: start, stop, step
+  kCall,             // object: what is called; children: its arguments
+  kClass,            // object: __build_class__; children: its arguments
   kContextToken,     // children: context variable, value: sets the variable and gives the token
 };
 
@@ -56,9 +59,10 @@ struct RecipeBook {
 /// The values of one replay. Needs the GIL.
 class Kitchen {
  public:
-  /// `sources` by source id, `outputs` by graph output; both must outlive the kitchen.
-  Kitchen(const RecipeBook& book, const std::vector<PyObject*>& sources, const std::vector<at::Tensor>& outputs)
-      : book_(book), sources_(sources), outputs_(outputs), values_(book.nodes.size()) {}
+  /// `sources` by source id, `hosts` by host value, `outputs` by graph output; all must outlive the kitchen.
+  Kitchen(const RecipeBook& book, const std::vector<PyObject*>& sources, const std::vector<python::Ref>& hosts,
+          const std::vector<at::Tensor>& outputs)
+      : book_(book), sources_(sources), hosts_(hosts), outputs_(outputs), values_(book.nodes.size()) {}
   /// Borrowed; null with a Python error set.
   PyObject* make(RecipeId id);
 
@@ -71,6 +75,7 @@ class Kitchen {
 
   const RecipeBook& book_;
   const std::vector<PyObject*>& sources_;
+  const std::vector<python::Ref>& hosts_;
   const std::vector<at::Tensor>& outputs_;
   std::vector<python::Ref> values_;
 };

@@ -11,7 +11,7 @@ using guards::SourceKind;
 using python::Ref;
 
 Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
-    : machine_(machine), base_(base), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards),
+    : machine_(machine), base_(base), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards), host_(segment_->host),
       entry_state_(TorchState::now()) {
   segment_->entry = entry_point(base, machine.top);
   segment_->state = entry_state_;
@@ -34,15 +34,39 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
     // Which function runs in the frame decides about its code, globals and closure.
     guards_.check_code(guards_.read(SourceKind::kFrameFunction, frame, 0, nullptr), entry_[depth].activation->frame->function);
     resolve(entry_[depth].activation->frame->function);
+    adopt_positional(depth);
     adopt_keywords(depth);
     // Every stack slot is a read of its own: one object may lie in several, and in others next time.
     for (std::size_t i = 0; i < entry_[depth].stack.size(); i++) {
       PyObject* object = entry_[depth].stack[i];
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
+      else if (wants_host(object, source)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
       else learn_external(object, source);
     }
   }
+}
+
+/// The tuple of *args is made for the call too; its items may be host values.
+void Recorder::adopt_positional(std::size_t depth) {
+  EntrySlots& slots = entry_[depth];
+  PyCodeObject* code = slots.activation->code->object;
+  if (slots.activation->pc != 0 || depth > 0 || !(code->co_flags & CO_VARARGS) || !limits_.varying || limits_.varying->empty()) return;
+  auto slot = static_cast<std::size_t>(code->co_argcount + code->co_kwonlyargcount);
+  PyObject* tuple = slots.locals[slot];
+  if (tuple == nullptr || !PyTuple_CheckExact(tuple) || Py_REFCNT(tuple) != 1 || PyTuple_GET_SIZE(tuple) == 0) return;
+  slots.read[slot] = true;
+  guards::SourceId source = local_source(depth, slot);
+  if (!learn_external(tuple, source)) return;
+  guards_.check_length(source, PyTuple_GET_SIZE(tuple));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    guards::SourceId path = guards_.read(SourceKind::kSequenceItem, source, static_cast<std::int32_t>(i), nullptr);
+    if (wants_host(item, path)) adopt_host(&PyTuple_GET_ITEM(tuple, i), read_host(item, path));
+    else if (!learn_external(item, path)) return;
+  }
+  learn_fresh(tuple);
+  slots.written[slot] = true;
 }
 
 /// The dict of **kwargs is made for the call: at the function's first instruction nobody else has it, so it counts as fresh.
@@ -63,7 +87,7 @@ const Recorder::Handler* Recorder::handlers() {
   static const auto table = [] {
     std::array<Handler, bytecode::kOpcodeCount> t{};
     auto set = [&](Opcode opcode, Handler handler) { t[static_cast<std::size_t>(opcode)] = handler; };
-    for (Opcode opcode : {Opcode::kNop, Opcode::kResume, Opcode::kPopTop, Opcode::kPushNull, Opcode::kEndFor, Opcode::kCopy, Opcode::kSwap,
+    for (Opcode opcode : {Opcode::kNop, Opcode::kResume, Opcode::kPopTop, Opcode::kPushNull, Opcode::kEndFor, Opcode::kEndSend, Opcode::kCopy, Opcode::kSwap,
                           Opcode::kJumpForward, Opcode::kLoadAssertionError})
       set(opcode, &Recorder::plain);
     set(Opcode::kLoadConst, &Recorder::load_const);
@@ -77,7 +101,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kLoadAttr, &Recorder::load_attr), set(Opcode::kStoreAttr, &Recorder::store_attr);
     set(Opcode::kLoadSuperAttr, &Recorder::load_super_attr), set(Opcode::kBeforeWith, &Recorder::before_with);
     set(Opcode::kImportName, &Recorder::import_name), set(Opcode::kImportFrom, &Recorder::import_from);
-    set(Opcode::kMakeFunction, &Recorder::make_function);
+    set(Opcode::kMakeFunction, &Recorder::make_function), set(Opcode::kLoadBuildClass, &Recorder::load_build_class);
     set(Opcode::kJumpBackward, &Recorder::jump_backward), set(Opcode::kJumpBackwardNoInterrupt, &Recorder::jump_backward);
     set(Opcode::kReturnValue, &Recorder::return_value), set(Opcode::kReturnConst, &Recorder::return_const);
     set(Opcode::kPopJumpIfTrue, &Recorder::branch), set(Opcode::kPopJumpIfFalse, &Recorder::branch);
@@ -85,7 +109,10 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kUnaryNegative, &Recorder::unary), set(Opcode::kUnaryInvert, &Recorder::unary), set(Opcode::kUnaryNot, &Recorder::unary_not);
     set(Opcode::kBinaryOp, &Recorder::binary), set(Opcode::kCompareOp, &Recorder::compare), set(Opcode::kIsOp, &Recorder::is_op);
     set(Opcode::kContainsOp, &Recorder::contains), set(Opcode::kBinarySubscr, &Recorder::subscript), set(Opcode::kBinarySlice, &Recorder::slice);
-    set(Opcode::kStoreSubscr, &Recorder::store_subscript);
+    set(Opcode::kStoreSubscr, &Recorder::store_subscript), set(Opcode::kDeleteSubscr, &Recorder::delete_subscript);
+    set(Opcode::kDeleteAttr, &Recorder::delete_attr), set(Opcode::kWithExceptStart, &Recorder::with_except_start);
+    set(Opcode::kGetYieldFromIter, &Recorder::get_yield_from_iter), set(Opcode::kSend, &Recorder::send);
+    for (Opcode opcode : {Opcode::kMatchSequence, Opcode::kMatchMapping, Opcode::kMatchKeys, Opcode::kGetLen}) set(opcode, &Recorder::match);
     for (Opcode opcode : {Opcode::kBuildTuple, Opcode::kBuildList, Opcode::kBuildSet, Opcode::kBuildMap, Opcode::kBuildConstKeyMap, Opcode::kBuildSlice})
       set(opcode, &Recorder::build);
     set(Opcode::kBuildString, &Recorder::build_string), set(Opcode::kFormatValue, &Recorder::build_string);
@@ -112,6 +139,7 @@ void Recorder::enter_machine(vm::Machine& machine) {
     pending_machine_ = &machine;
     return;
   }
+  pending_.calls_python = true;
   outer_pending_.emplace_back(pending_machine_, std::move(pending_));
   pending_ = Pending{};
   pending_machine_ = &machine;
@@ -122,14 +150,28 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   pending_ = Pending{};
   if (poisoned_) return Flow::kRun;
   if (++instructions_ > limits_.instructions || (operators_.graph()->nodes.size() > limits_.nodes && &machine == &machine_))
-    return cut(BreakId::k_size_cap);
+    return cut_here("");
   bool stressed = limits_.break_after_operator && &machine == &machine_ && !operators_.graph()->nodes.empty();
   if (stressed && in.opcode != Opcode::kReturnValue) return cut(BreakId::k_stress);
   Handler handler = handlers()[static_cast<std::size_t>(in.opcode)];
   if (handler == nullptr) return cut(BreakId::k_opaque_operation, bytecode::info(in.opcode).name);
   if (&machine != &machine_ && activation.caller == nullptr && activation.pc == 0) learn_called_by_c(activation);
-  guards_.set_line(activation.pc >= 0 ? static_cast<std::int32_t>(operators_.graph()->sources.size()) - 1 : -1);
-  return (this->*handler)(activation, in);
+  const std::int32_t line = static_cast<std::int32_t>(operators_.graph()->sources.size()) - 1;
+  guards_.set_line(line);
+  host_.set_line(line);
+  if (turned_around(machine, activation)) return cut_here("a turn of a loop");
+  loaded_hosts_.clear();
+  operators_.host_arguments.clear();
+  Flow flow = (this->*handler)(activation, in);
+  if (!loaded_hosts_.empty()) settle_host_loads(flow, in);
+  if (flow == Flow::kRaise) segment_.reset();
+  return flow;
+}
+
+/// A recording that began inside a loop ends where it began: the next turn is the same segment.
+bool Recorder::turned_around(vm::Machine& machine, const vm::Activation& activation) const {
+  return backward_jumps_ > 0 && &machine == &machine_ && kept_ == static_cast<int>(entry_.size()) && &activation == entry_.back().activation &&
+         activation.pc == segment_->entry.frames.back().second && activation.pc > 0;
 }
 
 bool Recorder::learn_pending(vm::Activation* top) {
@@ -140,6 +182,22 @@ bool Recorder::learn_pending(vm::Activation* top) {
     case Then::kMakeCell:
       learn_fresh(pending_.activation->locals()[pending_.count]);
       return true;
+    case Then::kNewTuple: {
+      PyObject* made = top->peek(1);
+      learn_fresh(made);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); i++) {
+        if (!learn_result(PyTuple_GET_ITEM(made, i))) return false;
+      }
+      return true;
+    }
+    case Then::kGenerator: return learn_generator(top->peek(1));
+    case Then::kExtended: {
+      PyObject* list = top->peek(pending_.count);
+      for (Py_ssize_t i = 0; PyList_CheckExact(list) && i < PyList_GET_SIZE(list); i++) {
+        if (!learn_result(PyList_GET_ITEM(list, i))) return false;
+      }
+      return true;
+    }
     case Then::kFreshTop: learn_fresh(top->peek(1)); return true;
     case Then::kContextToken:
       learn_fresh(top->peek(1));
@@ -150,6 +208,7 @@ bool Recorder::learn_pending(vm::Activation* top) {
         if (!learn_result(top->peek(i))) return false;
       }
       return true;
+    case Then::kHostTop: adopt_host(top->stack_pointer - 1, pending_.count); return true;
     case Then::kForIter: return top->stack_depth() <= pending_.depth || learn_result(top->peek(1));
   }
   return false;
@@ -157,6 +216,7 @@ bool Recorder::learn_pending(vm::Activation* top) {
 
 Flow Recorder::after(vm::Machine& machine, const Instruction&, bool raised) {
   enter_machine(machine);
+  if (!pending_.offered.empty()) settle_offered_hosts();
   bool nested = &machine != &machine_;
   // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.
   bool caught = raised && !poisoned_ && operators_.refusal() == Refusal::kNone;
@@ -183,7 +243,7 @@ Flow Recorder::cut_afterwards(bool raised) {
     note_break(BreakId::k_raise, "");
   } else if (!break_) {
     static const BreakId ids[] = {BreakId::k_unknown_object, BreakId::k_unknown_object, BreakId::k_data_dependent_operator, BreakId::k_unsupported_tensor,
-                                  BreakId::k_write_then_raise, BreakId::k_opaque_operation, BreakId::k_raise};
+                                  BreakId::k_write_then_raise, BreakId::k_opaque_operation, BreakId::k_raise, BreakId::k_write_after_output};
     note_break(ids[static_cast<int>(operators_.refusal())], operators_.refused_operator());
   }
   bool sound = pending_.guarded && !raised && mutations_ == pending_.mutations && machine_.top == pending_.activation;
@@ -195,6 +255,10 @@ Flow Recorder::cut_afterwards(bool raised) {
   operators_.rewind(pending_.mark);
   effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(pending_.effects), effects_.end());
   instruction_ran_ = true;
+  for (const auto& [tensor, before] : pending_.versions) {
+    auto now = static_cast<std::uint32_t>(tensor._version());
+    if (now > before) written_by_cut_.emplace_back(tensor, now - before);
+  }
   return finish_at(machine_.top, &pending_, pending_.pc) ? Flow::kCut : Flow::kDropped;
 }
 
@@ -211,6 +275,22 @@ void Recorder::learn_called_by_c(vm::Activation& activation) {
   learn_function_defaults(function);
   entered(*vm::current_machine(), activation);
   frames_--;
+}
+
+/// A generator that recorded code made: its *args and **kwargs are as fresh as an inlined call's.
+bool Recorder::learn_generator(PyObject* generator) {
+  learn_fresh(generator);
+  if (!PyGen_CheckExact(generator)) return learn_result(generator);
+  auto* frame = reinterpret_cast<python::Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+  PyCodeObject* code = frame->code;
+  int slot = code->co_argcount + code->co_kwonlyargcount;
+  for (int flag : {CO_VARARGS, CO_VARKEYWORDS}) {
+    if (!(code->co_flags & flag)) continue;
+    PyObject* value = frame->localsplus[slot++];
+    if (value && PyCell_Check(value)) value = PyCell_GET(value);
+    if (value) learn_fresh(value);
+  }
+  return true;
 }
 
 void Recorder::entered(vm::Machine&, vm::Activation& activation) {

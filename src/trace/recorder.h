@@ -37,6 +37,7 @@ namespace dynrun::trace {
   X(unsupported_tensor, "unsupported-tensor", "a tensor of a layout or subclass that is not recorded", "use strided tensors")     \
   X(write_then_raise, "write-then-raise", "an operator that may raise follows a write to an outside tensor", "write last")        \
   X(read_after_write, "read-after-write", "a container from outside is read as a whole after it was written", "read first")       \
+  X(write_after_output, "write-after-output", "a tensor is written after something was printed", "print last")                      \
   X(raise, "raise", "an exception is raised", "none needed where it is rare")                                                     \
   X(generator, "generator", "a generator or coroutine of the program's own", "use a list where speed matters")                    \
   X(size_cap, "size-cap", "the segment reached its size limit", "none needed: the next segment takes over")                       \
@@ -58,12 +59,19 @@ struct Break {
   graph::SourceLine line;
 };
 
+/// Built-in helpers (iterators, views, bound methods) that recorded code may make and pass round: they hold nothing but known things.
+bool is_plain_temporary(PyObject* object);
+
+/// The field of a named tuple that a descriptor reads; negative for another object.
+Py_ssize_t tuple_field(PyObject* descriptor);
+
 /// What the VM shall do next.
 enum class Flow : std::uint8_t {
   kRun,       // run the instruction; `after` follows
   kResume,    // done already, or the chain changed
   kRaise,     // a Python error is set
   kCut,       // the segment ends before this instruction: run it without recording
+  kCutHere,   // the segment ends before this instruction, and the next one may begin at it
   kDropped,   // the recording was dropped; run on without
   kFinished,  // run the instruction: the base returns, the segment is complete
 };
@@ -71,8 +79,10 @@ enum class Flow : std::uint8_t {
 class Recorder {
  public:
   struct Limits {
-    std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 600;
+    std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128;
     bool break_after_operator = false;
+    const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
+    const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers that are read as host values
   };
   Recorder(vm::Machine& machine, vm::Activation* base, Limits limits);
 
@@ -101,12 +111,16 @@ class Recorder {
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
-  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter };
+  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter, kHostTop, kNewTuple, kGenerator, kExtended };
   struct Pending {
     Then then = Then::kNothing;
-    int count = 0;
+    int count = 0;                                 // or the host value of the result
+    bool calls_python = false;                     // C code called Python code meanwhile
     bool guarded = false;                          // operands saved: may be cut off afterwards
+    std::vector<std::pair<python::Ref, HostId>> offered;  // host values handed to torch
+    bool bound_all = false;
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
+    std::vector<std::pair<at::Tensor, std::uint32_t>> versions;  // of the tensors among them
     OperatorRecorder::Mark mark{};
     std::size_t effects = 0;
     std::uint64_t mutations = 0;
@@ -117,10 +131,38 @@ class Recorder {
   using Handler = Flow (Recorder::*)(vm::Activation&, const bytecode::Instruction&);
   static const Handler* handlers();
 
+  // Host values. (recorder_host.cpp)
+  /// Whether this live number or text is computed anew on each replay. Such an object is the only one of its value: its
+  /// identity is its provenance.
+  bool is_host(PyObject* object) const { return !hosts_.empty() && hosts_.count(object) != 0; }
+  /// A number or text that host values can be computed from: itself one, or a constant of exact type int, float or str.
+  bool is_operand(PyObject* object) const;
+  HostId host_of(PyObject* object);
+  bool wants_host(PyObject* object, guards::SourceId source);
+  HostId read_host(PyObject* object, guards::SourceId source);
+  /// Makes the object in a slot that of a host value.
+  void adopt_host(PyObject** slot, HostId id);
+  Flow compute_host(vm::Activation&, const bytecode::Instruction&, HostKind kind, std::int32_t index, std::vector<PyObject*> operands,
+                    PyObject* callee, int slots);
+  /// From now on the value is the one of this run, by a requirement.
+  void specialise(PyObject* object);
+  void settle_host_loads(Flow flow, const bytecode::Instruction& in);
+  /// Tells the operators which host values the instruction hands to torch.
+  void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names);
+  void settle_offered_hosts();
+  Flow host_comparison(vm::Activation&, int op, PyObject* left, PyObject* right);
+  bool is_number_function(PyObject* callable) const;
+  /// guards::is_constant_like; a host value becomes a constant by it.
+  bool is_constant(PyObject* object) {
+    if (is_host(object)) specialise(object);
+    return guards::is_constant_like(object);
+  }
+
+  struct CallSite;
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now?
   bool resolve_slice(PyObject* slice);
-  bool resolve_deep(PyObject* object, int depth = 0);   // contents of exact containers too
+  bool resolve_deep(PyObject* object, int depth = 0, bool keep_hosts = false);  // contents of exact containers too
   bool learn_external(PyObject* object, guards::SourceId source);
   bool learn_result(PyObject* object, int depth = 0);   // a result of recorded code: constants, known or fresh objects
   bool learn_contents(PyObject* container, Object& known, int depth);
@@ -144,13 +186,20 @@ class Recorder {
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, guards::SourceId* source);
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
-  Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source);
+  Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
+                        PyObject** getter = nullptr);
   bool plain_setattr(PyTypeObject* type, PyObject* name);
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   Flow load_attr(vm::Activation&, const bytecode::Instruction&);
   Flow store_attr(vm::Activation&, const bytecode::Instruction&);
+  Flow delete_attr(vm::Activation&, const bytecode::Instruction&);
   Flow load_super_attr(vm::Activation&, const bytecode::Instruction&);
   Flow before_with(vm::Activation&, const bytecode::Instruction&);
+
+  // Enumerations, named tuples, descriptors, caches. (recorder_constants.cpp)
+  std::optional<Flow> member_attribute(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, bool method);
+  std::optional<Flow> store_by_descriptor(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, PyObject* value);
+  Flow call_cached(vm::Activation&, CallSite& site);
 
   // Loads, stores, stack. (recorder_moves.cpp)
   Flow plain(vm::Activation&, const bytecode::Instruction&);
@@ -192,11 +241,18 @@ class Recorder {
   Flow get_iter(vm::Activation&, const bytecode::Instruction&);
   Flow for_iter(vm::Activation&, const bytecode::Instruction&);
   Flow intrinsic(vm::Activation&, const bytecode::Instruction&);
+  Flow delete_subscript(vm::Activation&, const bytecode::Instruction&);
+  Flow with_except_start(vm::Activation&, const bytecode::Instruction&);
+  Flow get_yield_from_iter(vm::Activation&, const bytecode::Instruction&);
+  Flow send(vm::Activation&, const bytecode::Instruction&);
+  Flow match(vm::Activation&, const bytecode::Instruction&);
   Flow raise(vm::Activation&, const bytecode::Instruction&);
   Flow push_exception(vm::Activation&, const bytecode::Instruction&);
   bool is_handled(vm::Activation&);
   void adopt_keywords(std::size_t depth);
+  void adopt_positional(std::size_t depth);
   void learn_called_by_c(vm::Activation& activation);
+  bool learn_generator(PyObject* generator);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
@@ -218,6 +274,7 @@ class Recorder {
   Flow call_site(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_python(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_class(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  Flow call_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
   Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
@@ -226,13 +283,47 @@ class Recorder {
   Flow push(vm::Activation&, const bytecode::Instruction&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
             PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held = nullptr, bool null_below = false);
 
+  // Calls that run in Python on each replay. (recorder_output.cpp)
+  Flow host_call(vm::Activation&, CallSite& site, bool looks_at_frames);
+  bool host_snapshot(vm::Activation& activation, HostCall& call);
+  python::Ref host_argument(PyObject* argument);
+  bool is_printable(PyObject* object, int depth = 0);
+  python::Ref copy_structure(PyObject* object);
+  bool effects_are_plain();
+  bool learn_stream(PyObject* stream);
+  bool learn_standard_stream(const char* name);
+  bool learn_module_functions(const char* module_name, std::initializer_list<const char*> names);
+  Flow print(vm::Activation&, CallSite& site);
+  Flow warn(vm::Activation&, CallSite& site);
+  bool is_log_call(const CallSite& site);
+  Flow log(vm::Activation&, CallSite& site);
+
+  // State of the thread, marks for profilers, collections. (recorder_modes.cpp)
+  bool is_profiler_mark(PyObject* function, const std::vector<PyObject*>& arguments);
+  Flow run_profiler_mark(vm::Activation&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional, PyObject* keyword_names,
+                         int slots, vm::Continuation continuation, PyObject* held, bool null_below);
+  RecipeId recipe_profiler_record(PyObject* record);
+  RecipeId recipe_collection(PyObject* object);
+  Flow set_autocast(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+
+  // Class statements. (recorder_class.cpp)
+  bool learn_builtin(vm::Activation& activation, PyObject* name, PyObject* genuine);
+  Flow load_build_class(vm::Activation&, const bytecode::Instruction&);
+  bool is_class_statement(PyObject* callable) const;
+  Flow build_class(vm::Activation&, CallSite& site);
+  RecipeId recipe_class(PyObject* object);
+
   // Ends. (recorder_exit.cpp)
   Flow prepare(vm::Activation& activation, const bytecode::Instruction& instruction, int operands, Then then);
   Flow cut(BreakId id, std::string detail = "");
+  Flow cut_here(const char* detail);
   void note_break(BreakId id, std::string detail);
   bool finish_at(vm::Activation* top, const Pending* ran, std::int32_t pc);
   Flow cut_afterwards(bool raised);
+  void note_versions();
+  std::uint32_t version_at_end(const at::Tensor& tensor) const;
   bool learn_pending(vm::Activation* top);
+  bool turned_around(vm::Machine& machine, const vm::Activation& activation) const;
   void enter_machine(vm::Machine& machine);
   bool finish_return(PyObject* value);
   bool finish();
@@ -251,6 +342,10 @@ class Recorder {
   Limits limits_;
   std::unique_ptr<Segment> segment_;
   guards::Program& guards_;
+  HostProgram& host_;
+  std::unordered_map<PyObject*, std::pair<python::Ref, HostId>> hosts_;
+  std::vector<python::Ref> kept_hosts_;  // specialised ones: their addresses stay theirs
+  std::vector<std::pair<python::Ref, HostId>> loaded_hosts_;  // read by the instruction that is looked at
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;
   std::unordered_map<PyObject*, guards::SourceId> function_of_globals_;
@@ -271,6 +366,7 @@ class Recorder {
   struct PendingEffect {
     EffectKind kind;
     python::Ref target, key, value;
+    std::int32_t host = -1;
   };
   std::vector<PendingEffect> effects_;
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
@@ -280,17 +376,25 @@ class Recorder {
     python::Ref variable, value, token;
   };
   std::vector<ContextSet> context_sets_;  // not reset yet
+  struct MadeClass {
+    python::Ref made, arguments;  // of __build_class__
+    python::Ref contents;         // a copy of its dict
+  };
+  std::unordered_map<PyObject*, MadeClass> classes_;
 
   Pending pending_;
   vm::Machine* pending_machine_ = nullptr;
   std::vector<std::pair<vm::Machine*, Pending>> outer_pending_;  // of instructions whose C code called Python again
   bool poisoned_ = false;               // inside such a call something could not be recorded
   bool instruction_ran_ = false;        // the segment was cut off after its last instruction had run
+  std::vector<std::pair<at::Tensor, std::uint32_t>> written_by_cut_;  // what the instruction cut off afterwards added to versions
   std::optional<Break> break_;
   TorchState entry_state_;
   std::unordered_map<PyObject*, RecipeId> recipe_memo_;
   std::unordered_map<std::string, std::int32_t> line_index_;
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
+  std::unordered_map<PyObject*, python::Ref> profiler_records_;  // what record_function objects hold, and the object
+  std::vector<graph::ValueId>* recipe_outputs_ = nullptr;  // where tensors in recipes go; null: the graph's outputs
   std::string recipe_failure_;
   int handlers_entered_ = 0;
   std::size_t instructions_ = 0, backward_jumps_ = 0;

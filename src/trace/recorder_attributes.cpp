@@ -39,7 +39,8 @@ bool is_simple_getset(const char* name) {
 }  // namespace
 
 /// A value found on a class: binds it as the lookup would. `owner` is the instance, or the class itself.
-Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, PyObject* name, PyObject* found, SourceId* source) {
+Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, PyObject* name, PyObject* found, SourceId* source,
+                                            PyObject** getter) {
   guards_.note_type_lookup(type, name, found);
   bool on_instance = reinterpret_cast<PyObject*>(type) != owner;
   SourceId class_source = on_instance ? type_source(owner) : source_of(owner);
@@ -58,6 +59,14 @@ Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, P
         !learn_external(reinterpret_cast<PyObject*>(type), class_source))
       return Attribute::kUnknown;
     return Attribute::kRun;
+  }
+  if (Py_TYPE(found) == &PyClassMethodDescr_Type) return learn_external(found, path) ? Attribute::kRun : Attribute::kUnknown;
+  if (getter && on_instance && Py_TYPE(found)->tp_descr_get != nullptr && (Py_TYPE(found)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(found)) {
+    // A descriptor of Python code: functools.cached_property, functools.partialmethod.
+    if (PyObject* get = python_method(found, "__get__", path)) {
+      *getter = get;
+      return Attribute::kCallDescriptor;
+    }
   }
   if (Py_TYPE(found)->tp_descr_get != nullptr && !PyType_Check(found) && !PyCFunction_Check(found)) return Attribute::kUnknown;
   *source = path;
@@ -92,6 +101,14 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
       *getter = get;
       return Attribute::kCallDescriptor;
     }
+    if (Py_ssize_t field = tuple_field(found); field >= 0 && PyTuple_Check(object) && field < PyTuple_GET_SIZE(object)) {
+      PyObject* value = PyTuple_GET_ITEM(object, field);
+      if (owner == kNoSource) return resolve(value) ? Attribute::kValue : Attribute::kUnknown;
+      *source = guards_.read(SourceKind::kSequenceItem, owner, static_cast<std::int32_t>(field), nullptr);
+      return learn_external(value, *source) ? Attribute::kValue : Attribute::kUnknown;
+    }
+    if (PyExceptionInstance_Check(object) && is_fresh(object) && Py_TYPE(found) == &PyGetSetDescr_Type && PyUnicode_CompareWithASCIIString(name, "args") == 0)
+      return Attribute::kRun;
     if (Py_TYPE(found) == &PyMemberDescr_Type) {
       PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return Attribute::kUnknown;
@@ -128,7 +145,7 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
     return learn_external(value, *source) ? Attribute::kValue : Attribute::kUnknown;
   }
   if (owner != kNoSource && (dict != nullptr || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT))) guards_.check_no_instance_attribute(owner, name);
-  if (found != nullptr) return class_value(object, type, name, found, source);
+  if (found != nullptr) return class_value(object, type, name, found, source, getter);
   if (raw) return Attribute::kMissing;
   PyObject* fallback = _PyType_Lookup(type, getattr_name);
   guards_.note_type_lookup(type, getattr_name, fallback);
@@ -211,7 +228,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   if (!PyUnicode_CheckExact(name)) return Attribute::kUnknown;
   if (guards::is_plain_tensor(object)) return look_up_tensor(object, name, getter, source);
   if (guards::is_tensor(object)) return Attribute::kUnknown;
-  if (guards::is_constant_like(object)) {
+  if (is_constant(object)) {
     // Enum members and other constants: what their class gives is fixed with them, unless it is Python code.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
     if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return Attribute::kUnknown;
@@ -241,6 +258,8 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     if (immutable) return Attribute::kRun;
     PyObject* found = _PyType_Lookup(type, name);
     if (found == nullptr) return Attribute::kUnknown;
+    // A field of torch.return_types is an item of the tuple.
+    if (PyTuple_Check(object) && Py_TYPE(found) == &PyMemberDescr_Type) return resolve_deep(object) ? Attribute::kRun : Attribute::kUnknown;
     if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type ||
         Py_TYPE(found) == &PyStaticMethod_Type || PyCFunction_Check(found))
       return Attribute::kRun;
@@ -255,6 +274,7 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   bool method = in.argument & 1;
   auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
+  if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
   PyObject* getter = nullptr;
   SourceId source = kNoSource;
   switch (look_up(owner, name, &getter, &source)) {
@@ -320,6 +340,9 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
     return cut(BreakId::k_opaque_operation, label());
   }
   PyObject* setter = _PyType_Lookup(Py_TYPE(owner), setattr_name);
+  if (setter == object_attribute(setattr_name)) {
+    if (auto done = store_by_descriptor(activation, in, owner, name, value)) return *done;
+  }
   if (setter == nullptr || !PyFunction_Check(setter)) {
     return cut(BreakId::k_opaque_operation, label());
   }
@@ -328,19 +351,55 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   return push(activation, in, setter, {owner, name, value}, 3, nullptr, 2, vm::Continuation::kDrop);
 }
 
+Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
+  static PyObject* delattr_name = interned("__delattr__");
+  PyObject* owner = activation.peek(1);
+  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
+  PyTypeObject* type = Py_TYPE(owner);
+  auto label = [&] { return std::string("del ") + type->tp_name + "." + PyUnicode_AsUTF8(name); };
+  if (!resolve(owner)) return cut(BreakId::k_unknown_object, type->tp_name);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
+  PyObject* deleter = _PyType_Lookup(type, delattr_name);
+  guards_.note_type_lookup(type, delattr_name, deleter);
+  if (deleter != object_attribute(delattr_name)) {
+    PyObject* method = python_method(owner, "__delattr__");
+    return method ? push(activation, in, method, {owner, name}, 2, nullptr, 1, vm::Continuation::kDrop) : cut(BreakId::k_opaque_operation, label());
+  }
+  PyObject* found = _PyType_Lookup(type, name);
+  guards_.note_type_lookup(type, name, found);
+  PyObject* dict = guards::instance_dict(owner);
+  bool in_dict = !(found && is_data_descriptor(found)) && dict && PyDict_GetItemWithError(dict, name);
+  if (!in_dict) return cut(BreakId::k_opaque_operation, label());
+  mutations_++;
+  if (SourceId source = source_of(owner); source != kNoSource) {
+    SourceId items = guards_.read(SourceKind::kInstanceDict, source, 0, nullptr);
+    if (!was_written(dict, name)) guards_.check_present(guards_.read(SourceKind::kDictItem, items, 0, name));
+    written_keys_[dict].push_back(Ref::borrow(name));
+    effects_.push_back({EffectKind::kDeleteAttribute, Ref::borrow(owner), Ref::borrow(name), Ref()});
+  }
+  return prepare(activation, in, 1, Then::kNothing);
+}
+
 Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in) {
   PyObject* self = activation.peek(1);
   PyObject* type = activation.peek(2);
   PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument >> 2);
   if (activation.peek(3) != reinterpret_cast<PyObject*>(&PySuper_Type) || !PyType_Check(type) || !resolve(type) || !resolve(self))
     return cut(BreakId::k_opaque_operation, "super()");
-  bool of_class = PyType_Check(self);  // in a __new__ or a class method
+  // In a __new__ or a class method; a metaclass's method has a class for its self too.
+  bool of_class = PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), reinterpret_cast<PyTypeObject*>(type));
   PyTypeObject* start = of_class ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
   SourceId class_source = of_class ? source_of(self) : type_source(self);
   if (class_source == kNoSource) return cut(BreakId::k_unknown_object, "super()");
   SourceId path = guards_.read(SourceKind::kSuperAttribute, class_source, 0, name, type);
   // Found behind `type` in the MRO of type(self): read again by the guards, and any change to the MRO changes the class.
   guards_.note_type_lookup(start, name, _PyType_Lookup(start, name));
+  if (PyObject* raw = guards::attribute_behind(start, reinterpret_cast<PyTypeObject*>(type), name); raw && Py_TYPE(raw) == &PyProperty_Type) {
+    PyObject* getter = reinterpret_cast<PyObject**>(raw + 1)[0];
+    if (of_class || !getter || !PyFunction_Check(getter) || !learn_external(getter, guards_.read(SourceKind::kPropertyGetter, path, 0, nullptr)))
+      return cut(BreakId::k_opaque_operation, "super()");
+    return push(activation, in, getter, {self}, 1, nullptr, 3, vm::Continuation::kPushResult, nullptr, in.argument & 1);
+  }
   Ref bound = Ref::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), type, self, nullptr));
   Ref value = bound ? Ref::steal(PyObject_GetAttr(bound.get(), name)) : Ref();
   if (!value) {

@@ -14,9 +14,38 @@ using guards::SourceId;
 using guards::SourceKind;
 using python::Ref;
 
+namespace {
+
+/// Numbers, text and tuples of these.
+bool is_hashed_by_value(PyObject* object) {
+  if (PyTuple_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
+      if (!is_hashed_by_value(PyTuple_GET_ITEM(object, i))) return false;
+    }
+    return true;
+  }
+  return guards::is_constant_like(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+/// Whether the frame is that of torch.Tensor.__hash__, called by C code.
+bool is_tensor_hash(vm::Activation& activation) {
+  static PyObject* code = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch"));
+    Ref type = Ref::steal(module ? PyObject_GetAttrString(module.get(), "Tensor") : nullptr);
+    Ref hash = Ref::steal(type ? PyObject_GetAttrString(type.get(), "__hash__") : nullptr);
+    PyErr_Clear();
+    return hash && PyFunction_Check(hash.get()) ? Py_NewRef(PyFunction_GET_CODE(hash.get())) : nullptr;
+  }();
+  return activation.caller == nullptr && reinterpret_cast<PyObject*>(activation.frame->code) == code;
+}
+
+}  // namespace
+
 Flow Recorder::push(vm::Activation& activation, const Instruction& in, PyObject* function, const std::vector<PyObject*>& arguments,
                     Py_ssize_t positional, PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held,
                     bool null_below) {
+  if (is_profiler_mark(function, arguments))
+    return run_profiler_mark(activation, function, arguments, positional, keyword_names, slots, continuation, held, null_below);
   if (!vm::Machine::is_inlinable(function)) {
     Py_XDECREF(held);
     return cut(BreakId::k_generator, callable_name(function));
@@ -62,14 +91,14 @@ Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& i
   site.callee = activation.peek(has_keywords ? 3 : 2);
   site.slots = has_keywords ? 4 : 3;
   if (!resolve(site.callee)) return cut(BreakId::k_unknown_object, Py_TYPE(site.callee)->tp_name);
-  if (!PyTuple_CheckExact(positional) && !PyList_CheckExact(positional)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
-  if (!resolve(positional) || !resolve_deep(positional)) return cut(BreakId::k_unknown_object, "the arguments of a call");
+  if (!PyTuple_Check(positional) && !PyList_CheckExact(positional)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
+  if (!resolve(positional) || !resolve_deep(positional, 0, true)) return cut(BreakId::k_unknown_object, "the arguments of a call");
   for (Py_ssize_t i = 0; i < Py_SIZE(positional); i++)
     site.arguments.push_back(PyTuple_Check(positional) ? PyTuple_GET_ITEM(positional, i) : PyList_GET_ITEM(positional, i));
   site.positional = static_cast<Py_ssize_t>(site.arguments.size());
   Ref names;
   if (keywords) {
-    if (!PyDict_CheckExact(keywords) || !resolve(keywords) || !resolve_deep(keywords)) return cut(BreakId::k_unknown_object, "the keyword arguments of a call");
+    if (!PyDict_CheckExact(keywords) || !resolve(keywords) || !resolve_deep(keywords, 0, true)) return cut(BreakId::k_unknown_object, "the keyword arguments of a call");
     if (PyDict_GET_SIZE(keywords) > 0) {
       names = Ref::steal(PyTuple_New(PyDict_GET_SIZE(keywords)));
       Py_ssize_t at = 0, i = 0;
@@ -131,6 +160,9 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
 }
 
 Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  if (is_log_call(site)) return log(activation, site);
+  bool apart = limits_.apart && limits_.apart->count(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))) != 0;
+  if (apart && vm::current_machine() == &machine_) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   if (!learn_function_defaults(site.callee)) return cut(BreakId::k_unknown_object, "default arguments of " + callable_name(site.callee));
   if (!vm::Machine::is_inlinable(site.callee)) {
     int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))->co_flags;
@@ -138,7 +170,7 @@ Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, Ca
     for (PyObject* argument : site.arguments) {
       if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, "an argument of a generator");
     }
-    return prepare(activation, in, site.slots, Then::kLearnTop);
+    return prepare(activation, in, site.slots, Then::kGenerator);
   }
   return push(activation, in, site.callee, site.arguments, site.positional, site.keyword_names, site.slots, vm::Continuation::kPushResult);
 }
@@ -187,6 +219,7 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
 Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
   PyObject* callee = site.callee;
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
+  if (std::string_view(Py_TYPE(callee)->tp_name) == "functools._lru_cache_wrapper") return call_cached(activation, site);
   classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {
     site.arguments.insert(site.arguments.begin(), callee);
@@ -202,6 +235,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   std::string name = type->tp_name;
   CallKind kind = classify_callable(site.callee);
   if (kind.call_class == CallClass::kPure) return call_builtin(activation, in, site, site.callee, nullptr);
+  if (PyExceptionClass_Check(site.callee) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && Py_TYPE(type) == &PyType_Type) return call_exception(activation, in, site);
   if (PyExceptionClass_Check(site.callee) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return prepare(activation, in, site.slots, Then::kLearnTop);
   static PyObject* call_name = PyUnicode_InternFromString("__call__");
   static PyObject* new_name = PyUnicode_InternFromString("__new__");
@@ -234,6 +268,12 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
     }
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
+  if (type->tp_new == PyTuple_Type.tp_new && !python_init && site.arguments.size() == 1 && !site.keyword_names) {
+    // A subclass of tuple without a __new__ of its own.
+    if (!resolve_deep(site.arguments[0])) return cut(BreakId::k_unknown_object, name);
+    if (is_fresh(site.arguments[0]) && PyIter_Check(site.arguments[0])) mutations_++;
+    return prepare(activation, in, site.slots, Then::kNewTuple);
+  }
   if (!plain_new || (!python_init && (type->tp_init != PyBaseObject_Type.tp_init || !site.arguments.empty())))
     return cut(BreakId::k_opaque_call, name);
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT || type->tp_finalize != nullptr || type->tp_del != nullptr) return cut(BreakId::k_opaque_call, name);
@@ -253,21 +293,60 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   return push(activation, in, init, site.arguments, site.positional + 1, site.keyword_names, site.slots, vm::Continuation::kDropPushHeld, held);
 }
 
+/// An exception class of the program's own: made by BaseException.__new__, then its __init__ in Python, or none.
+Flow Recorder::call_exception(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
+  static PyObject* new_name = PyUnicode_InternFromString("__new__");
+  static PyObject* init_name = PyUnicode_InternFromString("__init__");
+  auto* base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException);
+  SourceId source = source_of(site.callee);
+  if (source == kNoSource || type->tp_new != base->tp_new || site.keyword_names) return cut(BreakId::k_opaque_call, type->tp_name);
+  PyObject *maker = _PyType_Lookup(type, new_name), *init = _PyType_Lookup(type, init_name);
+  guards_.note_type_lookup(type, new_name, maker);
+  guards_.note_type_lookup(type, init_name, init);
+  bool python_init = init && PyFunction_Check(init);
+  if (!python_init) return type->tp_init == base->tp_init ? prepare(activation, in, site.slots, Then::kFreshTop) : cut(BreakId::k_opaque_call, type->tp_name);
+  if (!learn_external(init, guards_.read(SourceKind::kTypeAttribute, source, 0, init_name))) return cut(BreakId::k_opaque_call, type->tp_name);
+  Ref arguments = Ref::steal(PyTuple_New(site.positional));
+  for (Py_ssize_t i = 0; i < site.positional; i++)
+    PyTuple_SET_ITEM(arguments.get(), i, Py_NewRef(site.arguments[static_cast<std::size_t>(i)]));
+  Ref object = Ref::steal(type->tp_new(type, arguments.get(), nullptr));
+  if (!object) return Flow::kRaise;
+  learn_fresh(object.get());
+  site.arguments.insert(site.arguments.begin(), object.get());
+  PyObject* held = Py_NewRef(object.get());
+  return push(activation, in, init, site.arguments, site.positional + 1, nullptr, site.slots, vm::Continuation::kDropPushHeld, held);
+}
+
 Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, CallSite& site, PyObject* callable, PyObject* self) {
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
+  if (is_class_statement(callable)) return build_class(activation, site);
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
+  bool any_host = false, numbers = site.keyword_names == nullptr;
+  for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument), numbers = numbers && is_operand(argument);
+  if (any_host && numbers && kind.call_class == CallClass::kPure && is_number_function(callable))
+    return compute_host(activation, in, HostKind::kCall, 0, site.arguments, callable, site.slots);
+  if (name == "len" && site.arguments.size() == 1 && PyAnySet_CheckExact(site.arguments[0]) && source_of(site.arguments[0]) != kNoSource) {
+    if (is_dirty(site.arguments[0])) return cut(BreakId::k_read_after_write, name);
+    guards_.check_length(source_of(site.arguments[0]), PySet_GET_SIZE(site.arguments[0]));
+    return prepare(activation, in, site.slots, Then::kNothing);
+  }
+  const bool only_types = name.rfind("_has_torch_function", 0) == 0;
   for (PyObject* argument : site.arguments) {
-    if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
+    if (kind.call_class == CallClass::kTransparent && is_host(argument)) continue;
+    if (!resolve_deep(argument, 0, only_types)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
   // A method of an immutable set is known with the set.
   if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
   if (kind.call_class == CallClass::kTransparent || metadata) {
-    operators_.set_source(source_line(activation, in));
-    return prepare(activation, in, site.slots, Then::kLearnTop);
+    Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
+    bool bound_self = PyCFunction_Check(callable) && bound_object(callable) != nullptr;
+    if (any_host) offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names);
+    return flow;
   }
   // Pure functions of numbers ask tensors and objects for their values.
   bool reads_values = PyType_Check(callable) ? (callable == reinterpret_cast<PyObject*>(&PyLong_Type) || callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
@@ -279,16 +358,17 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     return prepare(activation, in, site.slots, Then::kLearnTop);  // the name of a class
   for (PyObject* argument : site.arguments) {
     if (reads_values && guards::is_tensor(argument)) return cut(BreakId::k_data_dependent_bool, name);
-    if (reads_values && !guards::is_constant_like(argument) && !PyTuple_Check(argument) && !PyList_CheckExact(argument) && !PyDict_CheckExact(argument) &&
-        !is_fresh(argument) && !PyFunction_Check(argument))
+    if (reads_values && !is_constant(argument) && !PyTuple_Check(argument) && !PyList_CheckExact(argument) && !PyDict_CheckExact(argument) &&
+        !is_fresh(argument) && !PyFunction_Check(argument) && classify_callable(argument).call_class != CallClass::kPure)
       return cut(BreakId::k_opaque_call, name);
   }
-  if (name == "len" && site.arguments.size() == 1 && PyAnySet_Check(site.arguments[0]) && !is_fresh(site.arguments[0])) return cut(BreakId::k_opaque_call, name);
+  for (PyObject* argument : site.arguments) {
+    if (is_fresh(argument) && PyIter_Check(argument)) mutations_++;  // C code may use it up
+  }
   if (name == "iter" || name == "next" || name == "list" || name == "tuple" || name == "zip" || name == "enumerate" || name == "dict") {
     for (PyObject* argument : site.arguments) {
-      bool outside_iterator = !guards::is_constant_like(argument) && !is_fresh(argument) && PyIter_Check(argument);
+      bool outside_iterator = !is_constant(argument) && !is_fresh(argument) && PyIter_Check(argument);
       if (outside_iterator || (PyAnySet_Check(argument) && !is_fresh(argument))) return cut(BreakId::k_opaque_call, name);
-      if (is_fresh(argument) && PyIter_Check(argument)) mutations_++;
     }
   }
   return prepare(activation, in, site.slots, Then::kLearnTop);
@@ -300,6 +380,11 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
   auto argument = [&](std::size_t i) { return i < site.arguments.size() ? site.arguments[i] : nullptr; };
   bool bound = self != nullptr && (site.arguments.empty() || site.arguments[0] != self);
   std::size_t first = bound ? 0 : 1;  // of the arguments behind self
+  // Names and keys are constants; what is only passed on is not looked at.
+  for (std::size_t i = 0; i < site.arguments.size(); i++) {
+    bool passed_on = model == Model::kListAppend || model == Model::kIsInstance || model == Model::kPrint || model == Model::kWarn || (model == Model::kSetAttribute && i + 1 == site.arguments.size());
+    if (!passed_on) is_constant(site.arguments[i]);
+  }
   switch (model) {
     case Model::kListAppend: {
       if (!self || !PyList_CheckExact(self) || site.arguments.size() != first + 1) return cut(BreakId::k_opaque_call, name);
@@ -373,7 +458,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     }
     case Model::kDictGet: {
       PyObject* key = argument(first);
-      if (!self || !key || !PyDict_Check(self) || !resolve(self) || !guards::is_constant_like(key)) return cut(BreakId::k_opaque_call, name);
+      if (!self || !key || !PyDict_Check(self) || !resolve(self) || !is_constant(key)) return cut(BreakId::k_opaque_call, name);
       if (SourceId source = source_of(self); source != kNoSource && !was_written(self, key)) {
         PyObject* value = PyDict_GetItemWithError(self, key);
         if (value == nullptr) guards_.check_absent(source, key);
@@ -417,13 +502,41 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       // An address: the segment keeps the object, so that it stays that object's.
       PyObject* object = argument(0);
       SourceId source = object ? source_of(object) : kNoSource;
+      // Only C code that fills a table sees what Tensor.__hash__ gives.
+      if (object && guards::is_plain_tensor(object) && vm::current_machine() != &machine_ && is_tensor_hash(activation)) return prepare(activation, in, site.slots, Then::kLearnTop);
       if (source == kNoSource || !PyFunction_Check(object)) return cut(BreakId::k_opaque_call, name);
       guards_.check_is(source, object);
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
-    case Model::kHash:
-      return argument(0) && guards::is_constant_like(argument(0)) && !PyUnicode_Check(argument(0)) ? prepare(activation, in, site.slots, Then::kLearnTop)
-                                                                                                 : cut(BreakId::k_opaque_call, name);
+    case Model::kHash: {
+      // Text hashes alike as long as the process lives, and so does the segment.
+      PyObject* object = argument(0);
+      bool by_value = object && is_hashed_by_value(object) && (!PyTuple_Check(object) || resolve_deep(object));
+      return by_value ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
+    }
+    case Model::kPrint: return print(activation, site);
+    case Model::kWarn: return warn(activation, site);
+    case Model::kAutocast: return set_autocast(activation, in, site);
+    case Model::kNewTuple: {
+      auto* type = argument(0) && PyType_Check(argument(0)) ? reinterpret_cast<PyTypeObject*>(argument(0)) : nullptr;
+      if (!type || !PyType_IsSubtype(type, &PyTuple_Type) || site.arguments.size() > 2 || site.keyword_names) return cut(BreakId::k_opaque_call, name);
+      if (site.arguments.size() == 2 && !resolve_deep(argument(1))) return cut(BreakId::k_unknown_object, name);
+      if (site.arguments.size() == 2 && is_fresh(argument(1)) && PyIter_Check(argument(1))) mutations_++;
+      return prepare(activation, in, site.slots, Then::kNewTuple);
+    }
+    case Model::kWriteFirst: {
+      if (!argument(0) || !is_fresh(argument(0))) return cut(BreakId::k_opaque_call, name);
+      for (PyObject* item : site.arguments) {
+        if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
+      }
+      mutations_++;
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kGenerator: {
+      if (!self || !is_fresh(self)) return cut(BreakId::k_opaque_call, name);
+      mutations_++;
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
     case Model::kMetadata:
     case Model::kNone: break;
   }

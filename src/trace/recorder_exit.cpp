@@ -46,8 +46,35 @@ Flow Recorder::prepare(vm::Activation& activation, const Instruction& in, int op
   pending_.effects = effects_.size();
   pending_.mutations = mutations_;
   for (int i = operands; i >= 1; i--) pending_.operands.push_back(Ref::borrow(activation.peek(i)));
+  note_versions();
   operators_.set_source(source_line(activation, in));
   return Flow::kRun;
+}
+
+/// An instruction that is cut off afterwards has run, and may have written what the segment hands out.
+void Recorder::note_versions() {
+  auto note = [this](PyObject* object) {
+    if (object == nullptr || !guards::is_tensor(object)) return;
+    const at::Tensor& tensor = guards::tensor_of(object);
+    if (tensor.defined() && !tensor.is_inference()) pending_.versions.emplace_back(tensor, static_cast<std::uint32_t>(tensor._version()));
+  };
+  for (const Ref& operand : pending_.operands) {
+    if (operand && (PyList_CheckExact(operand.get()) || PyTuple_CheckExact(operand.get()))) {
+      PyObject** items = PySequence_Fast_ITEMS(operand.get());
+      for (Py_ssize_t i = 0; i < Py_SIZE(operand.get()); i++) note(items[i]);
+    } else {
+      note(operand.get());
+    }
+  }
+}
+
+/// The version counter as it was where the segment ends. Views share their base's.
+std::uint32_t Recorder::version_at_end(const at::Tensor& tensor) const {
+  auto version = static_cast<std::uint32_t>(tensor._version());
+  for (const auto& [written, added] : written_by_cut_) {
+    if (tensor.has_storage() && written.has_storage() && tensor.is_alias_of(written)) return version - std::min(version, added);
+  }
+  return version;
 }
 
 void Recorder::note_break(BreakId id, std::string detail) {
@@ -72,6 +99,14 @@ Flow Recorder::cut(BreakId id, std::string detail) {
   }
   vm::Activation* top = machine_.top;
   return finish_at(top, nullptr, top->pc) ? Flow::kCut : Flow::kDropped;
+}
+
+/// The segment has become long enough: the next one begins at this very instruction.
+Flow Recorder::cut_here(const char* detail) {
+  Flow flow = cut(BreakId::k_size_cap, detail);
+  if (flow != Flow::kCut) return flow;
+  segment_->continues = true;
+  return Flow::kCutHere;
 }
 
 RecipeId Recorder::recipe_dict(PyObject* items) {
@@ -214,7 +249,9 @@ RecipeId Recorder::recipe(PyObject* object) {
   if (memo != recipe_memo_.end()) return memo->second;
   RecipeBook& book = segment_->recipes;
   RecipeId id = kNullRecipe;
-  if (guards::is_constant_like(object)) {
+  if (is_host(object)) {
+    id = book.add({RecipeKind::kHost, host_of(object), Ref(), {}, {}});
+  } else if (guards::is_constant_like(object)) {
     id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
   } else if (resolve(object) && source_of(object) != kNoSource) {
     id = book.add({RecipeKind::kSource, source_of(object), Ref(), {}, {}});
@@ -223,7 +260,7 @@ RecipeId Recorder::recipe(PyObject* object) {
     PyObject* attributes = guards::instance_dict(object);
     if (value != graph::kNoValue && (!attributes || PyDict_GET_SIZE(attributes) == 0)) {
       auto [at, fresh] = output_index_.try_emplace(value, static_cast<std::int32_t>(output_index_.size()));
-      if (fresh) operators_.graph()->outputs.push_back(value);
+      if (fresh) (recipe_outputs_ ? *recipe_outputs_ : operators_.graph()->outputs).push_back(value);
       id = book.add({RecipeKind::kOutput, at->second, Ref(), {}, {}});
     }
   } else if (!is_fresh(object)) {
@@ -249,6 +286,8 @@ RecipeId Recorder::recipe(PyObject* object) {
     }
   } else if (PyFunction_Check(object)) {
     id = recipe_function(object);
+  } else if (PyType_Check(object)) {
+    id = recipe_class(object);
   } else if (PySlice_Check(object)) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     RecipeId a = recipe(slice->start), b = recipe(slice->stop), c = recipe(slice->step);
@@ -261,6 +300,10 @@ RecipeId Recorder::recipe(PyObject* object) {
       RecipeId variable = recipe(set.variable.get()), value = recipe(set.value.get());
       if (variable >= 0 && value >= 0) id = book.add({RecipeKind::kContextToken, 0, Ref(), {variable, value}, {}});
     }
+  } else if (profiler_records_.count(object)) {
+    id = recipe_profiler_record(object);
+  } else if (is_plain_temporary(object) && !PyIter_Check(object) && !PyMethod_Check(object)) {
+    id = recipe_collection(object);
   } else if (PyIter_Check(object)) {
     id = recipe_iterator(object);
   } else {
@@ -347,9 +390,16 @@ bool Recorder::finish_return(PyObject* value) {
 bool Recorder::build_effects() {
   for (const PendingEffect& effect : effects_) {
     Effect built{effect.kind};
+    built.host = effect.host;
     if (effect.target && (built.target = recipe(effect.target.get())) == kNullRecipe) return false;
     if (effect.key && (built.key = recipe(effect.key.get())) == kNullRecipe) return false;
     if (effect.value && (built.value = recipe(effect.value.get())) == kNullRecipe) return false;
+    if (effect.kind == EffectKind::kHostCall) {
+      HostCall& call = segment_->host_calls[static_cast<std::size_t>(effect.host)];
+      call.callee = std::exchange(built.target, kNullRecipe);
+      call.arguments = std::exchange(built.key, kNullRecipe);
+      call.keywords = std::exchange(built.value, kNullRecipe);
+    }
     segment_->effects.push_back(built);
   }
   for (const ContextSet& set : context_sets_) {
@@ -389,6 +439,14 @@ bool Recorder::finish() {
       inputs_.push_back(outside->second.second);
       continue;
     }
+    if (auto host = operators_.host_inputs().find(input.value); host != operators_.host_inputs().end()) {
+      segment_->input_sources.push_back(guards::kNoSource);
+      segment_->host_inputs[static_cast<int>(inputs_.size())] = host->second;
+      at::Tensor number = at::zeros({}, at::TensorOptions().dtype(segment_->graph->type_of(input.value).dtype));
+      number.unsafeGetTensorImpl()->set_wrapped_number(true);
+      inputs_.push_back(number);
+      continue;
+    }
     for (const auto& [value, tensor] : operators_.constants()) {
       if (value != input.value) continue;
       segment_->input_sources.push_back(guards::kNoSource);
@@ -399,7 +457,11 @@ bool Recorder::finish() {
   for (graph::ValueId value : segment_->graph->outputs) {
     at::Tensor tensor = operators_.tensor(value);
     bool tracked = tensor.defined() && !tensor.is_inference();
-    segment_->output_traits.push_back({tracked && tensor.is_view(), tracked ? static_cast<std::uint32_t>(tensor._version()) : 0});
+    segment_->output_traits.push_back({tracked && tensor.is_view(), tracked ? version_at_end(tensor) : 0});
+  }
+  if (segment_->sets_autocast) {
+    TorchState now = TorchState::now();
+    segment_->exit_autocast = {now.autocast, now.autocast_dtype, now.autocast_cache, now.autocast_nesting};
   }
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();

@@ -189,7 +189,7 @@ Flow Recorder::make_function(vm::Activation& activation, const Instruction& in) 
 }
 
 Flow Recorder::jump_backward(vm::Activation&, const Instruction&) {
-  if (++backward_jumps_ > limits_.backward_jumps) return cut(BreakId::k_size_cap, "many turns of a loop");
+  if (++backward_jumps_ > limits_.backward_jumps) return cut_here("many turns of a loop");
   return Flow::kRun;
 }
 

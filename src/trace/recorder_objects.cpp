@@ -23,7 +23,8 @@ bool is_container(PyObject* object) {
   return PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_Check(object) || PyAnySet_CheckExact(object);
 }
 
-/// Types whose objects recorded code may make and pass round; their contents are known where they came from.
+}  // namespace
+
 bool is_plain_temporary(PyObject* object) {
   static const std::unordered_set<std::string> names = {
       "list_iterator", "tuple_iterator", "range_iterator", "dict_keyiterator", "dict_valueiterator", "dict_itemiterator",
@@ -31,10 +32,16 @@ bool is_plain_temporary(PyObject* object) {
       "dict_items", "str_ascii_iterator", "str_iterator", "range", "slice", "method", "builtin_function_or_method", "generator",
       "cell", "function", "odict_iterator", "odict_keys", "odict_values", "odict_items", "longrange_iterator", "method-wrapper",
       "mappingproxy", "functools.partial", "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
-      "itertools.accumulate", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
-      "dict_reverseitemiterator", "dict_reversevalueiterator"};
+      "itertools.accumulate", "types.GenericAlias", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
+      "dict_reverseitemiterator", "dict_reversevalueiterator", "itertools.permutations", "itertools.combinations",
+      "itertools.combinations_with_replacement", "itertools.count", "itertools.groupby", "itertools._grouper", "itertools.takewhile",
+      "itertools.dropwhile", "itertools.pairwise", "itertools.batched", "itertools.cycle", "itertools._tee", "itertools.compress",
+      "itertools.filterfalse", "functools.KeyWrapper", "collections.deque", "_collections._deque_iterator", "_collections._deque_reverse_iterator",
+      "collections.defaultdict", "callable_iterator", "types.GenericAlias", "types.UnionType"};
   return names.count(Py_TYPE(object)->tp_name) != 0;
 }
+
+namespace {
 
 bool is_builtin_function(PyObject* object);
 
@@ -100,7 +107,8 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     return true;
   }
   if (guards::is_constant_like(object)) {
-    guards_.check_equals(source, object);
+    if (wants_host(object, source)) loaded_hosts_.emplace_back(Ref::borrow(object), read_host(object, source));
+    else guards_.check_equals(source, object);
     return true;
   }
   if (Object* known = find(object)) {
@@ -187,15 +195,20 @@ bool Recorder::resolve(PyObject* object) {
   if (PyCode_Check(object)) return learn_external(object, guards_.constant(object));
   // Built-in functions and the descriptors of C classes are part of what is loaded: the same object for ever.
   if (is_builtin_function(object)) {
+    PyObject* owner = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+    bool of_heap_class = owner && PyType_Check(owner) && (reinterpret_cast<PyTypeObject*>(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+    if (of_heap_class) return false;  // known by the class
     if (!bound_object(object)) return learn_external(object, guards_.constant(object));
   }
   return false;
 }
 
-bool Recorder::resolve_deep(PyObject* object, int depth) {
+bool Recorder::resolve_deep(PyObject* object, int depth, bool keep_hosts) {
+  if (is_host(object)) return keep_hosts || is_constant(object);
   if (!resolve(object)) return false;
   if (PySlice_Check(object)) return resolve_slice(object);
   // C code reads the state of such an object without being seen.
+  if (Object* one = find(object); one && PyFrozenSet_CheckExact(object) && one->contents_learnt) return true;
   if (source_of(object) != kNoSource && !is_transparent(object)) return false;
   if (guards::is_constant_like(object) || !is_container(object)) return true;
   Object* known = find(object);
@@ -206,13 +219,13 @@ bool Recorder::resolve_deep(PyObject* object, int depth) {
     if (PyTuple_Check(object) || PyList_CheckExact(object)) {
       for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
         PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
-        if (!resolve_deep(item, depth + 1)) return false;
+        if (!resolve_deep(item, depth + 1, keep_hosts)) return false;
       }
     } else if (PyDict_Check(object)) {
       Py_ssize_t at = 0;
       PyObject *key, *value;
       while (PyDict_Next(object, &at, &key, &value)) {
-        if (!resolve_deep(value, depth + 1)) return false;
+        if (!resolve_deep(value, depth + 1, keep_hosts)) return false;
       }
     }
     return true;
@@ -226,7 +239,7 @@ bool Recorder::resolve_slice(PyObject* object) {
   SourceId owner = source_of(object);
   std::pair<const char*, PyObject*> parts[] = {{"start", slice->start}, {"stop", slice->stop}, {"step", slice->step}};
   for (auto [text, value] : parts) {
-    if (!guards::is_constant_like(value) && !resolve(value)) return false;
+    if (!is_constant(value) && !resolve(value)) return false;
     if (owner == kNoSource) continue;
     Ref name = Ref::steal(PyUnicode_InternFromString(text));
     PyObject* member = _PyType_Lookup(&PySlice_Type, name.get());
@@ -317,6 +330,11 @@ bool Recorder::read_local(vm::Activation& activation, int slot) {
     SourceId source = local_source(depth, index);
     if (slots.locals[index] == nullptr) {
       guards_.check_null(source);
+      return true;
+    }
+    if (wants_host(slots.locals[index], source)) {
+      adopt_host(&activation.locals()[slot], read_host(slots.locals[index], source));
+      slots.locals[index] = activation.locals()[slot];
       return true;
     }
     return learn_external(slots.locals[index], source);

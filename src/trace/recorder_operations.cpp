@@ -5,6 +5,9 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace dynrun::trace {
 
 using bytecode::Instruction;
@@ -32,7 +35,7 @@ PyObject* Recorder::python_method(PyObject* object, const char* name, SourceId k
 }
 
 Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
-  if (guards::is_constant_like(object)) {
+  if (is_constant(object)) {
     bool enum_like = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
     return enum_like ? Truth::kUnknown : Truth::kKnown;
   }
@@ -57,7 +60,7 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
     return type->tp_as_number && type->tp_as_number->nb_bool ? Truth::kUnknown
            : type->tp_as_sequence && type->tp_as_sequence->sq_length ? (is_fresh(object) ? Truth::kKnown : Truth::kUnknown)
-           : type->tp_as_mapping && type->tp_as_mapping->mp_length   ? Truth::kUnknown
+           : type->tp_as_mapping && type->tp_as_mapping->mp_length   ? (is_fresh(object) ? Truth::kKnown : Truth::kUnknown)
                                                                      : Truth::kKnown;
   }
   if (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object)) {
@@ -80,6 +83,10 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
 Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
   PyObject* object = activation.peek(1);
   if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
+  if (is_host(object)) {
+    host_.require_truth(host_of(object), PyObject_IsTrue(object) == 1);
+    return Flow::kRun;
+  }
   PyObject* method = nullptr;
   switch (truth_of(object, &method)) {
     case Truth::kKnown: return guards::is_tensor(object) ? prepare(activation, in, 1, Then::kNothing) : Flow::kRun;
@@ -124,13 +131,16 @@ bool Recorder::operand_ok(PyObject* operand, bool* tensor) {
     return resolve(operand);
   }
   if (guards::is_tensor(operand)) return false;
-  if (guards::is_constant_like(operand)) return !(Py_TYPE(operand)->tp_flags & Py_TPFLAGS_HEAPTYPE) || PyLong_Check(operand) || PyUnicode_Check(operand);
+  if (is_constant(operand)) return !(Py_TYPE(operand)->tp_flags & Py_TPFLAGS_HEAPTYPE) || PyLong_Check(operand) || PyUnicode_Check(operand);
   bool container = PyList_CheckExact(operand) || PyTuple_CheckExact(operand) || PyDict_CheckExact(operand) || PyAnySet_CheckExact(operand) ||
-                   PySlice_Check(operand) || PyType_Check(operand);
+                   PySlice_Check(operand) || PyType_Check(operand) ||
+                   (is_fresh(operand) && std::string_view(Py_TYPE(operand)->tp_name) == "types.UnionType");
   return container && resolve_deep(operand);
 }
 
 Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
+  if (is_host(activation.peek(1)) && PyNumber_Check(activation.peek(1)))
+    return compute_host(activation, in, in.opcode == Opcode::kUnaryNegative ? HostKind::kNegative : HostKind::kInvert, 0, {activation.peek(1)}, nullptr, 1);
   bool tensor = false;
   if (operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
   PyObject* method = resolve(activation.peek(1))
@@ -155,10 +165,37 @@ const char* compare_method(int op) {
 
 }  // namespace
 
+namespace {
+
+bool is_plain_constant(PyObject* object) { return guards::is_constant_like(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE); }
+
+/// Sets and views of a dict's keys whose items C code hashes.
+bool is_set_like(PyObject* object) {
+  bool set = PyAnySet_CheckExact(object) || PyDictKeys_Check(object);
+  if (!set) return false;
+  Ref items = Ref::steal(PySequence_List(object));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); i++) {
+    if (!is_plain_constant(PyList_GET_ITEM(items.get(), i))) return false;
+  }
+  PyErr_Clear();
+  return items.get() != nullptr;
+}
+
+}  // namespace
+
 Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   bool in_place = in.argument >= NB_INPLACE_ADD;
   bool tensor = false;
+  if ((is_host(left) || is_host(right)) && is_operand(left) && is_operand(right))
+    return compute_host(activation, in, HostKind::kBinary, in_place ? in.argument - NB_INPLACE_ADD : in.argument, {left, right}, nullptr, 2);
+  bool with_host = guards::is_plain_tensor(left) ? is_host(right) : is_host(left) && guards::is_plain_tensor(right);
+  if (with_host && resolve(guards::is_plain_tensor(left) ? left : right)) {
+    Flow flow = prepare(activation, in, 2, Then::kLearnTop);
+    // The tensor comes first whichever side it stands on.
+    offer_hosts({guards::is_plain_tensor(left) ? right : left}, 1, nullptr);
+    return flow;
+  }
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
     if (in_place && (PyList_CheckExact(left) || PyDict_CheckExact(left) || PyAnySet_CheckExact(left))) {
       if (source_of(left) != kNoSource) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
@@ -171,7 +208,14 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
       return push(activation, in, method, {left, right}, 2, nullptr, 2, vm::Continuation::kPushResult);
   }
   // A method of the left operand's class, when the right one's class cannot come first.
-  if (!in_place && !tensor && resolve(left) && resolve(right) && !PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left))) {
+  if (!in_place && !tensor && resolve(left) && resolve(right) && is_plain_constant(left)) {
+    // A number or text on the left: the right operand's class has the method.
+    Ref name = Ref::steal(PyUnicode_FromFormat("__r%s", kBinaryMethods[in.argument] + 2));
+    if (python_method(right, PyUnicode_AsUTF8(name.get()))) return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  if (is_set_like(left) && is_set_like(right) && !in_place && resolve_deep(left) && resolve_deep(right)) return prepare(activation, in, 2, Then::kLearnTop);
+  bool same_class = Py_TYPE(left) == Py_TYPE(right);
+  if (!in_place && !tensor && resolve(left) && resolve(right) && (same_class || !PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left)))) {
     PyObject* method = python_method(left, kBinaryMethods[in.argument]);
     if (method) return prepare(activation, in, 2, Then::kLearnTop);  // through C: NotImplemented and reflection are CPython's
   }
@@ -182,14 +226,23 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
 Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   bool tensor = false;
+  if ((is_host(left) || is_host(right)) && is_operand(left) && is_operand(right)) return host_comparison(activation, in.argument >> 4, left, right);
+  if (is_host(right) && guards::is_plain_tensor(left) && resolve(left)) {
+    Flow flow = prepare(activation, in, 2, Then::kLearnTop);
+    offer_hosts({right}, 1, nullptr);
+    return flow;
+  }
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) return prepare(activation, in, 2, Then::kLearnTop);
   int op = in.argument >> 4;
   if (!tensor && resolve(left) && resolve(right)) {
     if (python_method(left, compare_method(op))) return prepare(activation, in, 2, Then::kLearnTop);
+    // object.__ne__ asks __eq__.
+    if (op == Py_NE && python_method(left, "__eq__")) return prepare(activation, in, 2, Then::kLearnTop);
+    if (is_set_like(left) && is_set_like(right) && resolve_deep(left) && resolve_deep(right)) return prepare(activation, in, 2, Then::kLearnTop);
     bool identity = (op == Py_EQ || op == Py_NE) && Py_TYPE(left)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
                     Py_TYPE(right)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
     if (identity) return is_op(activation, in);
-    if ((op == Py_EQ || op == Py_NE) && (guards::is_constant_like(left) || guards::is_constant_like(right) || PyFunction_Check(left)) &&
+    if ((op == Py_EQ || op == Py_NE) && (is_constant(left) || is_constant(right) || PyFunction_Check(left)) &&
         Py_TYPE(left) != Py_TYPE(right))
       return prepare(activation, in, 2, Then::kLearnTop);
   }
@@ -225,10 +278,21 @@ bool set_is_plain(PyObject* set) {
 
 }  // namespace
 
+namespace {
+
+/// An object whose class leaves hashing and equality to object, or to identity as tensors do.
+bool is_hashed_by_identity(PyObject* object) {
+  if (guards::is_plain_tensor(object)) return true;
+  PyTypeObject* type = Py_TYPE(object);
+  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
-  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container)) && guards::is_constant_like(item)) {
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container)) && is_constant(item)) {
     SourceId source = source_of(container);
     if (source == kNoSource || was_written(container, item)) return Flow::kRun;
     PyObject* value = PyDict_GetItemWithError(container, item);
@@ -244,13 +308,24 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   }
   bool tensor = false;
   if (operand_ok(item, &tensor) && !tensor && operand_ok(container, &tensor) && !tensor) return prepare(activation, in, 2, Then::kNothing);
-  if (PyAnySet_CheckExact(container) && source_of(container) != kNoSource && !is_dirty(container) && (guards::is_constant_like(item) || PyType_Check(item)) &&
+  if (PyAnySet_CheckExact(container) && source_of(container) != kNoSource && !is_dirty(container) && (is_constant(item) || PyType_Check(item)) &&
       set_is_plain(container)) {
     guards_.check_set(source_of(container), container);
     return prepare(activation, in, 2, Then::kNothing);
   }
-  if (Py_TYPE(container) && is_fresh(container) && guards::is_constant_like(item) && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (Py_TYPE(container) && is_fresh(container) && is_constant(item) && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return prepare(activation, in, 2, Then::kNothing);
+  if (PyAnySet_CheckExact(container) && is_fresh(container) && is_hashed_by_identity(item)) {
+    // Whether it is there is a question of which objects are the same.
+    Ref members = Ref::steal(PySequence_List(container));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); i++) {
+      PyObject* member = PyList_GET_ITEM(members.get(), i);
+      SourceId a = source_of(item), b = source_of(member);
+      if (!is_hashed_by_identity(member) && !guards::is_constant_like(member)) return cut(BreakId::k_opaque_operation, "in a set of objects");
+      if (member != item && a != kNoSource && b != kNoSource && Py_TYPE(member) == Py_TYPE(item)) guards_.check_same(a, b, false);
+    }
+    return prepare(activation, in, 2, Then::kNothing);
+  }
   if (PyObject* method = python_method(container, "__contains__"))
     return push(activation, in, method, {container, item}, 2, nullptr, 2, in.argument ? vm::Continuation::kPushNotTruth : vm::Continuation::kPushTruth);
   return cut(BreakId::k_opaque_operation, std::string("in a ") + Py_TYPE(container)->tp_name);
@@ -267,10 +342,10 @@ bool Recorder::index_ok(PyObject* index) {
   }
   if (PySlice_Check(index)) {
     auto* slice = reinterpret_cast<PySliceObject*>(index);
-    return resolve_deep(index) && guards::is_constant_like(slice->start) && guards::is_constant_like(slice->stop) && guards::is_constant_like(slice->step);
+    return resolve_deep(index) && is_constant(slice->start) && is_constant(slice->stop) && is_constant(slice->step);
   }
   if (guards::is_plain_tensor(index)) return resolve(index);
-  return guards::is_constant_like(index);
+  return is_constant(index);
 }
 
 Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
@@ -278,12 +353,17 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
   if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
   if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
-  bool constant_key = guards::is_constant_like(key);
+  bool constant_key = is_constant(key);
   SourceId source = source_of(container);
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
-    if (!constant_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
+    bool function_key = source_of(key) != kNoSource && PyFunction_Check(key);
+    if (!constant_key && !function_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
     if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
-    PyObject* value = constant_key ? PyDict_GetItemWithError(container, key) : nullptr;
+    PyObject* value = constant_key || function_key ? PyDict_GetItemWithError(container, key) : nullptr;
+    if (value == nullptr && constant_key && is_handled(activation)) {
+      guards_.check_absent(source, key);
+      return prepare(activation, in, 2, Then::kLearnTop);
+    }
     if (value == nullptr) return cut(BreakId::k_raise, label());
     return learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key)) ? Flow::kRun : cut(BreakId::k_unknown_object, label());
   }
@@ -307,9 +387,25 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     return resolve_deep(container) && PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   }
   bool tensor = false;
-  if (constant_key && (guards::is_constant_like(container) || Py_TYPE(container) == &PyRange_Type) && operand_ok(key, &tensor))
+  bool dict_subclass = is_fresh(container) && PyDict_Check(container) && Py_TYPE(container)->tp_as_mapping->mp_subscript == PyDict_Type.tp_as_mapping->mp_subscript;
+  if (dict_subclass && constant_key) {
+    mutations_++;  // a __missing__ may add the key
     return prepare(activation, in, 2, Then::kLearnTop);
-  if (guards::is_constant_like(container) && PySlice_Check(key)) return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  if (is_fresh(container) && constant_key && is_plain_temporary(container)) {
+    std::string_view kind = Py_TYPE(container)->tp_name;
+    if (kind == "collections.defaultdict") mutations_++;  // the key may be new
+    if (kind == "collections.defaultdict" || kind == "collections.deque") return prepare(activation, in, 2, Then::kLearnTop);
+  }
+  if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE) && Py_TYPE(container) == &PyType_Type && resolve_deep(key))
+    return prepare(activation, in, 2, Then::kLearnTop);  // list[int]
+  if (constant_key && (is_constant(container) || Py_TYPE(container) == &PyRange_Type) && operand_ok(key, &tensor))
+    return prepare(activation, in, 2, Then::kLearnTop);
+  if (is_constant(container) && PySlice_Check(key)) return prepare(activation, in, 2, Then::kLearnTop);
+  // list[int] and the like: a fresh object that only names classes.
+  PyTypeObject* const generic[] = {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyType_Type};
+  bool names_classes = std::find(std::begin(generic), std::end(generic), reinterpret_cast<PyTypeObject*>(container)) != std::end(generic);
+  if (names_classes && resolve_deep(key)) return prepare(activation, in, 2, Then::kLearnTop);
   if (PyObject* method = python_method(container, "__getitem__"))
     return push(activation, in, method, {container, key}, 2, nullptr, 2, vm::Continuation::kPushResult);
   return cut(BreakId::k_opaque_operation, label());
@@ -317,7 +413,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
 
 Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   PyObject* container = activation.peek(3);
-  if (!resolve(container) || !guards::is_constant_like(activation.peek(1)) || !guards::is_constant_like(activation.peek(2)))
+  if (!resolve(container) || !is_constant(activation.peek(1)) || !is_constant(activation.peek(2)))
     return cut(BreakId::k_opaque_operation, "a slice");
   if (PyObject* method = python_method(container, "__getitem__")) {
     Ref index = Ref::steal(PySlice_New(activation.peek(2), activation.peek(1), Py_None));
@@ -325,7 +421,8 @@ Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
     return push(activation, in, method, {container, index.get()}, 2, nullptr, 3, vm::Continuation::kPushResult);
   }
   bool tensor = false;
-  if (!operand_ok(container, &tensor) && !PyTuple_CheckExact(container)) return cut(BreakId::k_opaque_operation, "a slice");
+  bool range = PyRange_Check(container);
+  if (!operand_ok(container, &tensor) && !PyTuple_CheckExact(container) && !range) return cut(BreakId::k_opaque_operation, "a slice");
   return prepare(activation, in, 3, Then::kLearnTop);
 }
 
@@ -333,11 +430,12 @@ Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in
   PyObject *key = activation.peek(1), *container = activation.peek(2), *value = activation.peek(3);
   if (!resolve(container) || !resolve(key) || !resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(container)->tp_name);
   if (guards::is_plain_tensor(container)) {
-    bool plain_value = guards::is_plain_tensor(value) || guards::is_constant_like(value);
+    bool plain_value = guards::is_plain_tensor(value) || is_constant(value);
     return plain_value && index_ok(key) ? prepare(activation, in, 3, Then::kNothing) : cut(BreakId::k_opaque_operation, "a store into a tensor");
   }
-  bool constant_key = guards::is_constant_like(key);
-  if (PyDict_CheckExact(container) || PyList_CheckExact(container) || PyODict_CheckExact(container)) {
+  bool constant_key = is_constant(key);
+  bool default_dict = is_fresh(container) && std::string_view(Py_TYPE(container)->tp_name) == "collections.defaultdict";
+  if (default_dict || PyDict_CheckExact(container) || PyList_CheckExact(container) || PyODict_CheckExact(container)) {
     if (source_of(container) == kNoSource) {
       if (!constant_key && !(PySlice_Check(key) && PyList_CheckExact(container)) && !(is_fresh(key) && resolve_deep(key)))
         return cut(BreakId::k_opaque_operation, "a store into a container");
@@ -362,6 +460,18 @@ Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in
   return cut(BreakId::k_opaque_operation, std::string("a store into a ") + Py_TYPE(container)->tp_name);
 }
 
+namespace {
+
+bool is_tuple_of_constants(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (!is_plain_constant(item) && !(PyTuple_CheckExact(item) && is_tuple_of_constants(item))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
   int operands = in.argument;
   if (in.opcode == Opcode::kBuildMap) operands *= 2;
@@ -369,8 +479,9 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
   for (int i = 1; i <= operands; i++) {
     PyObject* item = activation.peek(i);
     if (!resolve(item)) return cut(BreakId::k_unknown_object, Py_TYPE(item)->tp_name);
+    if (in.opcode == Opcode::kBuildSlice) is_constant(item);
     bool hashed = in.opcode == Opcode::kBuildSet || (in.opcode == Opcode::kBuildMap && i % 2 == 0);
-    if (hashed && !guards::is_constant_like(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item))
+    if (hashed && !is_constant(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item) && !(PyTuple_CheckExact(item) && is_tuple_of_constants(item)))
       return cut(BreakId::k_opaque_operation, "a key whose class defines __hash__");
   }
   return prepare(activation, in, operands, Then::kLearnTop);
@@ -378,10 +489,20 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
 
 Flow Recorder::build_string(vm::Activation& activation, const Instruction& in) {
   int operands = in.opcode == Opcode::kBuildString ? in.argument : (in.argument & 4 ? 2 : 1);
+  bool any_host = false, plain = true;
+  std::vector<PyObject*> parts;
+  for (int i = operands; i >= 1; i--) {
+    parts.push_back(activation.peek(i));
+    any_host = any_host || is_host(parts.back());
+    plain = plain && is_operand(parts.back());
+  }
+  if (any_host && plain)
+    return compute_host(activation, in, in.opcode == Opcode::kBuildString ? HostKind::kJoin : HostKind::kFormat,
+                        in.opcode == Opcode::kBuildString ? 0 : in.argument & 3, std::move(parts), nullptr, operands);
   for (int i = 1; i <= operands; i++) {
     PyObject* item = activation.peek(i);
     bool enum_like = Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE;
-    if (!guards::is_constant_like(item) || enum_like) return cut(BreakId::k_opaque_operation, std::string("formatting a ") + Py_TYPE(item)->tp_name);
+    if (!is_constant(item) || enum_like) return cut(BreakId::k_opaque_operation, std::string("formatting a ") + Py_TYPE(item)->tp_name);
   }
   return prepare(activation, in, operands, Then::kLearnTop);
 }
@@ -391,8 +512,11 @@ Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {
   PyObject* target = activation.peek(in.argument + 1);
   if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
   mutations_++;
-  if (!resolve_deep(source)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
-  return prepare(activation, in, 1, Then::kNothing);
+  bool keep = PyList_CheckExact(source) || PyTuple_CheckExact(source) || PyDict_CheckExact(source);
+  if (!resolve_deep(source, 0, keep)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
+  Flow flow = prepare(activation, in, 1, PyList_CheckExact(target) ? Then::kExtended : Then::kNothing);
+  pending_.count = in.argument;
+  return flow;
 }
 
 Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
@@ -409,12 +533,13 @@ Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
 Flow Recorder::unpack(vm::Activation& activation, const Instruction& in) {
   PyObject* sequence = activation.peek(1);
   if (!resolve(sequence)) return cut(BreakId::k_unknown_object, Py_TYPE(sequence)->tp_name);
-  bool known = PyTuple_Check(sequence) || PyList_CheckExact(sequence) || PyDict_CheckExact(sequence) || guards::is_constant_like(sequence);
+  bool known = PyTuple_Check(sequence) || PyList_CheckExact(sequence) || PyDict_CheckExact(sequence) || is_constant(sequence);
   if (known) {
-    if (!resolve_deep(sequence)) return cut(BreakId::k_unknown_object, "unpacking");
+    if (!resolve_deep(sequence, 0, true)) return cut(BreakId::k_unknown_object, "unpacking");
   } else if (!guards::is_plain_tensor(sequence) && !is_fresh(sequence)) {
     return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(sequence)->tp_name);
   }
+  if (is_fresh(sequence) && PyIter_Check(sequence)) mutations_++;
   Flow flow = prepare(activation, in, 1, Then::kLearnUnpacked);
   pending_.count = in.opcode == Opcode::kUnpackEx ? (in.argument & 0xff) + 1 + (in.argument >> 8) : in.argument;
   return flow;
@@ -425,26 +550,44 @@ Flow Recorder::get_iter(vm::Activation& activation, const Instruction& in) {
   if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
   bool heap = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
   if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
-    if (!resolve_deep(object)) return cut(BreakId::k_unknown_object, "iterating");
+    if (!resolve_deep(object, 0, true)) return cut(BreakId::k_unknown_object, "iterating");
     return prepare(activation, in, 1, Then::kLearnTop);
   }
-  if (guards::is_constant_like(object) && !heap) return prepare(activation, in, 1, Then::kLearnTop);
+  if (is_constant(object) && !heap) return prepare(activation, in, 1, Then::kLearnTop);
   if (guards::is_plain_tensor(object)) return prepare(activation, in, 1, Then::kLearnTop);
-  if (!heap && (is_fresh(object) || Py_TYPE(object) == &PyRange_Type)) {
+  if (is_fresh(object) && PyAnySet_CheckExact(object) && !set_is_plain(object)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
+  if ((!heap || (is_fresh(object) && is_plain_temporary(object))) && (is_fresh(object) || Py_TYPE(object) == &PyRange_Type)) {
     if (!is_fresh(object)) return cut(BreakId::k_opaque_operation, std::string("iterating over an outside ") + Py_TYPE(object)->tp_name);
     return prepare(activation, in, 1, Then::kLearnTop);
   }
-  if (PyObject* method = python_method(object, "__iter__"))
+  if (PyObject* method = python_method(object, "__iter__")) {
+    int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(method))->co_flags;
+    if ((flags & CO_GENERATOR) && learn_function_defaults(method)) return prepare(activation, in, 1, Then::kGenerator);
     return push(activation, in, method, {object}, 1, nullptr, 1, vm::Continuation::kPushResult);
+  }
   return cut(BreakId::k_opaque_operation, std::string("iterating over a ") + Py_TYPE(object)->tp_name);
 }
+
+namespace {
+
+/// More turns than are worth a copy of the body each: such a loop is left to one segment a turn.
+bool is_long_loop(PyObject* iterator) {
+  constexpr Py_ssize_t kLongRange = 64, kLongSequence = 256;
+  const std::string_view name = Py_TYPE(iterator)->tp_name;
+  const bool range = name == "range_iterator";
+  if (!range && name != "list_iterator" && name != "tuple_iterator") return false;
+  return PyObject_LengthHint(iterator, 0) > (range ? kLongRange : kLongSequence);
+}
+
+}  // namespace
 
 Flow Recorder::for_iter(vm::Activation& activation, const Instruction& in) {
   PyObject* iterator = activation.peek(1);
   if (!resolve(iterator)) return cut(BreakId::k_unknown_object, Py_TYPE(iterator)->tp_name);
   if (!is_fresh(iterator)) return cut(BreakId::k_opaque_operation, "an iterator from outside");
   bool heap = Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_HEAPTYPE;
-  if (heap) return cut(BreakId::k_opaque_operation, std::string("an iterator of class ") + Py_TYPE(iterator)->tp_name);
+  if (heap && !is_plain_temporary(iterator)) return cut(BreakId::k_opaque_operation, std::string("an iterator of class ") + Py_TYPE(iterator)->tp_name);
+  if (is_long_loop(iterator)) return cut(BreakId::k_size_cap, "a long loop");
   // The iterator moves on: that cannot be undone afterwards.
   Flow flow = prepare(activation, in, 0, Then::kForIter);
   mutations_++;
@@ -455,7 +598,8 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
   constexpr int kListToTuple = 6, kUnaryPositive = 5, kStopIteration = 3;
   if (in.opcode == Opcode::kCallIntrinsic1 && (in.argument == kListToTuple || in.argument == kUnaryPositive)) {
     bool tensor = false;
-    if (operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
+    bool list = in.argument == kListToTuple && PyList_CheckExact(activation.peek(1)) && resolve_deep(activation.peek(1), 0, true);
+    if (list || operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
   }
   if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration) return cut(BreakId::k_raise, "in a generator");
   return cut(BreakId::k_opaque_operation, "an intrinsic");
@@ -490,6 +634,60 @@ Flow Recorder::push_exception(vm::Activation&, const Instruction& in) {
     handlers_entered_--;
   }
   return Flow::kRun;
+}
+
+Flow Recorder::delete_subscript(vm::Activation& activation, const Instruction& in) {
+  PyObject *key = activation.peek(1), *container = activation.peek(2);
+  if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, Py_TYPE(container)->tp_name);
+  bool plain = PyDict_CheckExact(container) || PyList_CheckExact(container) || PyODict_CheckExact(container) || is_plain_temporary(container);
+  if (plain && is_fresh(container) && (is_constant(key) || (PySlice_Check(key) && resolve_deep(key)))) {
+    mutations_++;
+    return prepare(activation, in, 2, Then::kNothing);
+  }
+  if (PyDict_CheckExact(container) && is_constant(key) && source_of(container) != kNoSource && !is_dirty(container)) {
+    PyObject* value = PyDict_GetItemWithError(container, key);
+    if (value == nullptr) return cut(BreakId::k_raise, "a key that is not there");
+    if (!was_written(container, key)) guards_.check_present(guards_.read(SourceKind::kDictItem, source_of(container), 0, key));
+    mutations_++;
+    written_keys_[container].push_back(Ref::borrow(key));
+    effects_.push_back({EffectKind::kDeleteItem, Ref::borrow(container), Ref::borrow(key), Ref()});
+    return prepare(activation, in, 2, Then::kNothing);
+  }
+  if (PyObject* method = python_method(container, "__delitem__"))
+    return push(activation, in, method, {container, key}, 2, nullptr, 2, vm::Continuation::kDrop);
+  return cut(BreakId::k_opaque_operation, std::string("del of an item of a ") + Py_TYPE(container)->tp_name);
+}
+
+/// The exit of a context manager, told of an exception: C code calls it.
+Flow Recorder::with_except_start(vm::Activation& activation, const Instruction& in) {
+  if (!resolve(activation.peek(4))) return cut(BreakId::k_unknown_object, "a context manager's exit");
+  mutations_++;
+  return prepare(activation, in, 0, Then::kLearnTop);
+}
+
+Flow Recorder::get_yield_from_iter(vm::Activation& activation, const Instruction& in) {
+  PyObject* object = activation.peek(1);
+  if (PyGen_CheckExact(object)) return is_fresh(object) ? Flow::kRun : cut(BreakId::k_generator, "a generator from outside");
+  return get_iter(activation, in);
+}
+
+Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
+  PyObject* receiver = activation.peek(2);
+  if (&activation == base_ || !is_fresh(receiver) || !resolve(activation.peek(1))) return cut(BreakId::k_generator, "yield from");
+  if (!PyGen_CheckExact(receiver) && activation.peek(1) != Py_None) return cut(BreakId::k_generator, "a value sent to an iterator");
+  Flow flow = prepare(activation, in, 0, Then::kLearnTop);
+  mutations_++;
+  return flow;
+}
+
+/// The tests of a match statement on a subject's kind.
+Flow Recorder::match(vm::Activation& activation, const Instruction& in) {
+  PyObject* subject = activation.peek(in.opcode == Opcode::kMatchKeys ? 2 : 1);
+  if (!resolve(subject)) return cut(BreakId::k_unknown_object, "match");
+  if (in.opcode == Opcode::kMatchSequence || in.opcode == Opcode::kMatchMapping) return prepare(activation, in, 0, Then::kLearnTop);
+  bool plain = PyTuple_Check(subject) || PyList_CheckExact(subject) || PyDict_CheckExact(subject);
+  if (!plain || !resolve_deep(subject)) return cut(BreakId::k_opaque_operation, "match");
+  return prepare(activation, in, 0, Then::kLearnTop);
 }
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {

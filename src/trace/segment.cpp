@@ -5,7 +5,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/record_function.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -50,6 +52,10 @@ TorchState TorchState::now() {
   state.included = keys.included_.remove(c10::DispatchKey::TESTING_ONLY_GenericMode).raw_repr();
   state.excluded = keys.excluded_.raw_repr();
   state.tracing = torch::jit::tracer::isTracing();
+  state.profiled = at::hasCallbacks();
+  state.autocast_cache = at::autocast::is_autocast_cache_enabled();
+  state.autocast_nesting = at::autocast::increment_nesting() - 1;
+  at::autocast::decrement_nesting();
   state.anomaly = torch::autograd::AnomalyMode::is_enabled();
   return state;
 }
@@ -86,10 +92,37 @@ bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& 
   return segment.guards.run(frames, registers);
 }
 
-std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
+namespace {
+
+/// A Python number as operators take it; undefined where it does not fit.
+at::Tensor number_tensor(PyObject* number) {
+  at::Tensor tensor;
+  if (PyFloat_CheckExact(number)) {
+    tensor = at::detail::empty_cpu({}, at::TensorOptions().dtype(at::kDouble));
+    *tensor.mutable_data_ptr<double>() = PyFloat_AS_DOUBLE(number);
+  } else {
+    int overflow = 0;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0) return tensor;
+    tensor = at::detail::empty_cpu({}, at::TensorOptions().dtype(at::kLong));
+    *tensor.mutable_data_ptr<std::int64_t>() = value;
+  }
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
+                                                     const std::vector<Ref>& hosts) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(segment.input_sources.size());
   for (guards::SourceId source : segment.input_sources) {
+    if (auto host = segment.host_inputs.find(static_cast<int>(inputs.size())); host != segment.host_inputs.end()) {
+      inputs.push_back(number_tensor(hosts[static_cast<std::size_t>(host->second)].get()));
+      if (!inputs.back().defined()) return std::nullopt;
+      continue;
+    }
     if (source == guards::kNoSource) inputs.push_back(segment.literals.at(static_cast<int>(inputs.size())));
     else inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
   }
@@ -149,6 +182,7 @@ class RandomState {
     std::lock_guard<std::mutex> lock(generator.mutex());
     saved_ = generator.get_state();
   }
+  const at::Tensor& saved() const { return saved_; }
   void restore() {
     if (!saved_.defined()) return;
     at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -181,6 +215,7 @@ std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
       at->second = whole.storage();
     }
     at::Tensor copy = at::empty({0}, input.options()).set_(at->second, input.storage_offset(), input.sizes(), input.strides());
+    if (input.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     copies.push_back(copy);
   }
   return copies;
@@ -214,7 +249,9 @@ void match_traits(const Segment& segment, std::vector<at::Tensor>& outputs) {
   }
 }
 
-bool apply(const Effect& effect, Kitchen& kitchen) {
+bool apply(const Effect& effect, Kitchen& kitchen, const HostContext& context) {
+  if (effect.kind == EffectKind::kHostCall) return run_host_call(context.segment.host_calls[static_cast<std::size_t>(effect.host)], kitchen, context);
+
   PyObject* target = effect.target >= 0 ? kitchen.make(effect.target) : nullptr;
   PyObject* key = effect.key >= 0 ? kitchen.make(effect.key) : nullptr;
   PyObject* value = effect.value >= 0 ? kitchen.make(effect.value) : nullptr;
@@ -222,9 +259,13 @@ bool apply(const Effect& effect, Kitchen& kitchen) {
   switch (effect.kind) {
     case EffectKind::kSetAttribute: return PyObject_GenericSetAttr(target, key, value) == 0;
     case EffectKind::kSetItem: return PyObject_SetItem(target, key, value) == 0;
+    case EffectKind::kDeleteItem: return PyDict_DelItem(target, key) == 0;
+    case EffectKind::kDeleteAttribute: return PyObject_GenericSetAttr(target, key, nullptr) == 0;
     case EffectKind::kAppend: return PyList_Append(target, value) == 0;
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
-    case EffectKind::kContext: return true;
+    case EffectKind::kTouchCache: return Ref::steal(PyObject_Call(target, key, value)).get() != nullptr;
+    case EffectKind::kContext:
+    case EffectKind::kHostCall: return true;
     case EffectKind::kGradMode: c10::GradMode::set_enabled(value == Py_True); return true;
   }
   return false;
@@ -244,12 +285,24 @@ bool fill_frame(vm::Activation& activation, const FrameRecipe& recipe, Kitchen& 
   return true;
 }
 
+void set_autocast(const Segment::Autocast& state) {
+  at::autocast::set_autocast_enabled(at::kCPU, state.enabled);
+  at::autocast::set_autocast_dtype(at::kCPU, state.dtype);
+  at::autocast::set_autocast_cache_enabled(state.cache);
+  int nesting = at::autocast::increment_nesting();
+  while (nesting < state.nesting) nesting = at::autocast::increment_nesting();
+  while (nesting > state.nesting) nesting = at::autocast::decrement_nesting();
+}
+
 /// Makes every value that the exit needs, so that nothing can fail half-way.
 bool prepare(const Segment& segment, Kitchen& kitchen) {
   auto make = [&](RecipeId id) { return id < 0 || kitchen.make(id) != nullptr; };
   if (segment.returns && !make(segment.result)) return false;
   for (const Effect& effect : segment.effects) {
     if (!make(effect.target) || !make(effect.key) || !make(effect.value)) return false;
+  }
+  for (const HostCall& call : segment.host_calls) {
+    if (!make(call.callee) || !make(call.arguments) || !make(call.keywords)) return false;
   }
   for (const FrameRecipe& frame : segment.exit_frames) {
     if (!make(frame.function) || !make(frame.held)) return false;
@@ -263,18 +316,20 @@ bool prepare(const Segment& segment, Kitchen& kitchen) {
   return true;
 }
 
-bool enter_exit_frames(const Segment& segment, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen) {
+}  // namespace
+
+bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen) {
   std::vector<vm::Activation*> chain;
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
     chain.insert(chain.begin(), activation);
     if (activation == base) break;
   }
-  for (std::size_t i = chain.size(); i > static_cast<std::size_t>(segment.kept_frames); i--) machine.drop_top();
+  for (std::size_t i = chain.size(); i > static_cast<std::size_t>(kept); i--) machine.drop_top();
   std::vector<Ref> dropped;
-  for (std::size_t i = 0; i < segment.exit_frames.size(); i++) {
-    const FrameRecipe& recipe = segment.exit_frames[i];
+  for (std::size_t i = 0; i < frames.size(); i++) {
+    const FrameRecipe& recipe = frames[i];
     vm::Activation* activation = nullptr;
-    if (i < static_cast<std::size_t>(segment.kept_frames)) {
+    if (i < static_cast<std::size_t>(kept)) {
       activation = chain[i];
     } else {
       PyObject* held = recipe.held == kNullRecipe ? nullptr : Py_NewRef(kitchen.make(recipe.held));
@@ -286,10 +341,8 @@ bool enter_exit_frames(const Segment& segment, vm::Machine& machine, vm::Activat
   return true;
 }
 
-}  // namespace
-
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    std::vector<at::Tensor> inputs, bool verify, bool* returned) {
+                    const std::vector<Ref>& hosts, std::vector<at::Tensor> inputs, bool verify, bool* returned) {
   *returned = false;
   // Sources are read before the operators run and used after: other threads may run meanwhile.
   std::vector<Ref> held;
@@ -298,15 +351,23 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     if (node.kind == RecipeKind::kSource) held.push_back(Ref::borrow(registers[static_cast<std::size_t>(node.index)]));
   }
   std::vector<at::Tensor> outputs;
+  RandomState random(segment.random && !segment.graph->nodes.empty());
   if (!segment.graph->nodes.empty()) {
-    RandomState random(segment.random);
     c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
     PyThreadState* thread = PyEval_SaveThread();
     bool failed = false;
     std::shared_ptr<runtime::Executable> executable = segment.executable;  // another thread may lower the segment again meanwhile
     try {
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
-      outputs = executable->run(inputs);
+      bool cache = at::autocast::is_autocast_cache_enabled();
+      if (segment.sets_autocast) at::autocast::set_autocast_cache_enabled(false);
+      try {
+        outputs = executable->run(inputs);
+      } catch (...) {
+        at::autocast::set_autocast_cache_enabled(cache);
+        throw;
+      }
+      at::autocast::set_autocast_cache_enabled(cache);
       if (!copies.empty() || (verify && inputs.empty() && !segment.random)) verify_outputs(segment, copies, outputs);
     } catch (const VerifyError& error) {
       std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
@@ -325,17 +386,19 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       }
     }
   }
-  inputs.clear();
-  Kitchen kitchen(segment.recipes, registers, outputs);
+  if (segment.host_calls.empty()) inputs.clear();
+  Kitchen kitchen(segment.recipes, registers, hosts, outputs);
   if (!prepare(segment, kitchen)) {
     if (segment.writes_outside) return ReplayResult::kRaised;
     PyErr_Clear();
     return ReplayResult::kFailed;
   }
   for (const Effect& effect : segment.effects) {
-    if (!apply(effect, kitchen)) return ReplayResult::kRaised;
+    if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs, random.saved()})) return ReplayResult::kRaised;
   }
+  if (segment.sets_autocast) set_autocast(segment.exit_autocast);
   outputs.clear();
+  inputs.clear();
   if (segment.returns) {
     PyObject* value = Py_NewRef(kitchen.make(segment.result));
     while (machine.top != base) machine.drop_top();
@@ -343,7 +406,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     return_from_top(machine, value);
     return ReplayResult::kDone;
   }
-  return enter_exit_frames(segment, machine, base, kitchen) ? ReplayResult::kDone : ReplayResult::kRaised;
+  return enter_frames(segment.exit_frames, segment.kept_frames, machine, base, kitchen) ? ReplayResult::kDone : ReplayResult::kRaised;
 }
 
 }  // namespace dynrun::trace

@@ -8,6 +8,7 @@
 #include "guards/program.h"
 #include "graph/graph.h"
 #include "runtime/executable.h"
+#include "trace/host.h"
 #include "trace/recipe.h"
 #include "vm/machine.h"
 
@@ -31,6 +32,9 @@ struct TorchState {
   std::uint32_t backends = 0;           // cuDNN, oneDNN and attention switches, a bit each
   std::uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: functorch, tracing and their kind
   bool tracing = false;
+  bool profiled = false;  // something listens to operators: a profiler
+  bool autocast_cache = true;
+  int autocast_nesting = 0;
 
   static TorchState now();
   bool operator==(const TorchState&) const = default;
@@ -41,15 +45,20 @@ struct TorchState {
 enum class EffectKind : std::uint8_t {
   kSetAttribute,   // object.name = value, as object.__setattr__ does
   kSetItem,        // list or dict item
+  kDeleteItem,     // dict item
+  kDeleteAttribute,  // del object.name, as object.__delattr__ does
   kAppend,         // list.append
   kSetCell,
   kGradMode,       // value: True or False
   kContext,        // target: a context token, whose making sets the variable
+  kHostCall,       // the host call `host`
+  kTouchCache,     // calls target(*key, **value) again, whose result a cache holds
 };
 
 struct Effect {
   EffectKind kind;
   RecipeId target = kNullRecipe, key = kNullRecipe, value = kNullRecipe;
+  std::int32_t host = -1;
 };
 
 /// One frame at the exit.
@@ -60,6 +69,19 @@ struct FrameRecipe {
   std::int32_t pc = 0;
   vm::Continuation continuation = vm::Continuation::kPushResult;
   RecipeId held = kNullRecipe;
+};
+
+/// A call that runs in Python on each replay, in its place among the effects: print and its kind. Should it raise, the frames
+/// that stood at the call are rebuilt and the exception starts there. Nothing outside is written by the graph of a segment that
+/// has one, so what those frames hold is computed again, by the operators that had run before the call.
+struct HostCall {
+  RecipeId callee = kNullRecipe, arguments = kNullRecipe, keywords = kNullRecipe;
+  bool looks_at_frames = false;      // the callee asks who calls it: the frames stand there during the call, without their locals
+  bool grad = false;                 // the grad mode at the call
+  int kept_frames = 0;
+  std::vector<FrameRecipe> frames;   // at the call instruction; their recipes' outputs are `values`
+  std::size_t nodes = 0;             // of the graph that come before the call
+  std::vector<graph::ValueId> values;
 };
 
 /// Where a segment may be entered: the code and instruction of every frame from the recording's base to the top.
@@ -78,6 +100,8 @@ struct Segment {
   std::shared_ptr<graph::Graph> graph;
   std::vector<guards::SourceId> input_sources;   // kNoSource: a literal
   std::unordered_map<int, at::Tensor> literals;  // by input; never written
+  HostProgram host;
+  std::unordered_map<int, HostId> host_inputs;   // by input: the number it is
   std::shared_ptr<runtime::Executable> executable;
   bool lowered = false;
   bool random = false;          // draws from the default generator
@@ -91,7 +115,17 @@ struct Segment {
 
   RecipeBook recipes;
   std::vector<Effect> effects;
+  std::vector<HostCall> host_calls;
+  struct Autocast {
+    bool enabled = false;
+    c10::ScalarType dtype = c10::ScalarType::BFloat16;
+    bool cache = true;
+    int nesting = 0;
+  };
+  bool sets_autocast = false;  // switches CPU autocast: runs without its cache of casts, and ends with `exit_autocast`
+  Autocast exit_autocast;
   bool returns = false;
+  bool continues = false;                 // the exit is no break: another segment may begin right there
   RecipeId result = kNullRecipe;          // when it returns
   int kept_frames = 0;                    // entry frames that are still there at the exit
   std::vector<FrameRecipe> exit_frames;   // the kept ones, then new ones
@@ -105,6 +139,7 @@ struct Segment {
     std::uint64_t alias_epoch;
   };
   std::vector<Folded> folded;
+  std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
   int refolds = 0;
 
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
@@ -120,7 +155,8 @@ enum class ReplayResult : std::uint8_t {
 /// Checks the guards alone. On success `registers` holds what the sources read.
 bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& frames, std::vector<PyObject*>& registers);
 /// The tensors of the graph's inputs; empty optional when the aliasing pattern does not hold.
-std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers);
+std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
+                                                     const std::vector<python::Ref>& hosts);
 
 /// For each input the first one with the same storage, and where a later one lies in it.
 std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
@@ -129,7 +165,24 @@ std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
 /// `returned` is set when the base activation has returned: its frame is then dropped and its result is with the caller or
 /// in machine.result.
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    std::vector<at::Tensor> inputs, bool verify, bool* returned);
+                    const std::vector<python::Ref>& hosts, std::vector<at::Tensor> inputs, bool verify, bool* returned);
+
+/// Puts the machine's chain from `base` on at the frames that the recipes tell: the first `kept` are there already. False with a
+/// Python error set.
+bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen);
+
+/// What a host call needs of the replay that it is part of.
+struct HostContext {
+  Segment& segment;
+  vm::Machine& machine;
+  vm::Activation* base;
+  const std::vector<PyObject*>& registers;
+  const std::vector<python::Ref>& hosts;
+  const std::vector<at::Tensor>& inputs;
+  const at::Tensor& random_state;  // the default CPU generator's before the replay; undefined where it draws nothing
+};
+/// Makes the call. False with a Python error set; the machine then stands at the call instruction, whose frames are rebuilt.
+bool run_host_call(const HostCall& call, Kitchen& kitchen, const HostContext& context);
 
 /// Gives `value` (stolen) to the caller of the top activation, which is dropped. True when that was the machine's base.
 bool return_from_top(vm::Machine& machine, PyObject* value);

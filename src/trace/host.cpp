@@ -1,0 +1,160 @@
+#include "trace/host.h"
+
+#include <fmt/format.h>
+#include <opcode.h>
+
+#include <array>
+#include <cstring>
+
+namespace dynrun::trace {
+
+using python::Ref;
+
+namespace {
+
+PyObject* power(PyObject* base, PyObject* exponent) { return PyNumber_Power(base, exponent, Py_None); }
+
+using BinaryFunction = PyObject* (*)(PyObject*, PyObject*);
+// By NB_ADD ... NB_XOR.
+constexpr std::array<BinaryFunction, 13> kBinary = {PyNumber_Add,      PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift,  PyNumber_MatrixMultiply,
+                                                    PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or,    power,            PyNumber_Rshift,
+                                                    PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor};
+constexpr std::array<const char*, 13> kBinarySigns = {"+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"};
+static_assert(NB_ADD == 0 && NB_XOR == 12 && NB_INPLACE_ADD == 13);
+
+bool same_value(PyObject* a, PyObject* b) {
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;  // 0.0 is not -0.0, and a NaN is itself
+  }
+  return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+
+std::string shown(PyObject* object) {
+  Ref text = object ? Ref::steal(PyObject_Repr(object)) : Ref();
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return utf8 ? utf8 : "?";
+}
+
+}  // namespace
+
+HostId HostProgram::add(HostStep step) {
+  step.line = line_;
+  steps_.push_back(std::move(step));
+  return static_cast<HostId>(steps_.size() - 1);
+}
+
+HostId HostProgram::read(guards::SourceId source, PyObject* now) {
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (steps_[i].kind == HostKind::kSource && steps_[i].index == source) return static_cast<HostId>(i);
+  }
+  return add({HostKind::kSource, source, {}, Ref(), Py_TYPE(now)});
+}
+
+HostId HostProgram::constant(PyObject* object) { return add({HostKind::kConstant, 0, {}, Ref::borrow(object), Py_TYPE(object)}); }
+
+HostId HostProgram::compute(HostKind kind, std::int32_t index, std::vector<HostId> operands, PyObject* callee, PyObject* now) {
+  return add({kind, index, std::move(operands), Ref::borrow(callee), Py_TYPE(now)});
+}
+
+void HostProgram::require_equal(HostId id, PyObject* value) { add({HostKind::kEquals, 0, {id}, Ref::borrow(value)}); }
+
+void HostProgram::require_comparison(int op, HostId a, HostId b, bool truth) {
+  add({HostKind::kCompares, op, {a, b}, Ref(), nullptr, truth});
+}
+
+void HostProgram::require_truth(HostId id, bool truth) { add({HostKind::kIsTrue, 0, {id}, Ref(), nullptr, truth}); }
+
+Ref HostProgram::evaluate(const HostStep& step, const std::vector<PyObject*>& operands) {
+  switch (step.kind) {
+    case HostKind::kBinary: return Ref::steal(kBinary[static_cast<std::size_t>(step.index)](operands[0], operands[1]));
+    case HostKind::kNegative: return Ref::steal(PyNumber_Negative(operands[0]));
+    case HostKind::kInvert: return Ref::steal(PyNumber_Invert(operands[0]));
+    case HostKind::kCall: return Ref::steal(PyObject_Vectorcall(step.object.get(), operands.data(), operands.size(), nullptr));
+    case HostKind::kFormat: {
+      using Convert = PyObject* (*)(PyObject*);
+      constexpr std::array<Convert, 4> convert = {nullptr, PyObject_Str, PyObject_Repr, PyObject_ASCII};
+      Convert function = convert[static_cast<std::size_t>(step.index)];
+      Ref value = function ? Ref::steal(function(operands[0])) : Ref::borrow(operands[0]);
+      return value ? Ref::steal(PyObject_Format(value.get(), operands.size() > 1 ? operands[1] : nullptr)) : Ref();
+    }
+    case HostKind::kJoin: {
+      Ref empty = Ref::steal(PyUnicode_New(0, 0));
+      Ref list = Ref::steal(PyList_New(0));
+      for (PyObject* text : operands) {
+        if (PyList_Append(list.get(), text) < 0) return Ref();
+      }
+      return Ref::steal(PyUnicode_Join(empty.get(), list.get()));
+    }
+    default: return Ref();
+  }
+}
+
+bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<Ref>& values) const {
+  const HostStep& step = steps_[at];
+  auto operand = [&](std::size_t i) { return values[static_cast<std::size_t>(step.operands[i])].get(); };
+  switch (step.kind) {
+    case HostKind::kSource: values[at] = Ref::borrow(registers[static_cast<std::size_t>(step.index)]); break;
+    case HostKind::kConstant: values[at] = step.object; return true;
+    case HostKind::kEquals: return same_value(operand(0), step.object.get());
+    case HostKind::kCompares: return PyObject_RichCompareBool(operand(0), operand(1), step.index) == static_cast<int>(step.truth);
+    case HostKind::kIsTrue: return PyObject_IsTrue(operand(0)) == static_cast<int>(step.truth);
+    default: {
+      std::vector<PyObject*> operands;
+      for (std::size_t i = 0; i < step.operands.size(); i++) operands.push_back(operand(i));
+      values[at] = evaluate(step, operands);
+    }
+  }
+  return values[at] && Py_TYPE(values[at].get()) == step.type;
+}
+
+bool HostProgram::run(const std::vector<PyObject*>& registers, std::vector<Ref>& values) const {
+  values.clear();
+  values.resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (step_holds(i, registers, values)) continue;
+    PyErr_Clear();
+    return false;
+  }
+  return true;
+}
+
+guards::Miss HostProgram::explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards) const {
+  std::vector<Ref> values(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    const HostStep& step = steps_[i];
+    if (step_holds(i, registers, values)) continue;
+    PyErr_Clear();
+    HostId first = step.operands.empty() ? static_cast<HostId>(i) : step.operands[0];
+    std::string now = shown(values[static_cast<std::size_t>(first)].get());
+    if (step.kind == HostKind::kEquals) return {describe(first, guards), shown(step.object.get()), now, step.line};
+    if (step.kind == HostKind::kCompares || step.kind == HostKind::kIsTrue)
+      return {describe(static_cast<HostId>(i), guards), step.truth ? "true" : "false", step.truth ? "false" : "true", step.line};
+    return {describe(static_cast<HostId>(i), guards), step.type ? step.type->tp_name : "?", now, step.line};
+  }
+  return {"none", "", "", -1};
+}
+
+std::string HostProgram::describe(HostId id, const guards::Program& guards) const {
+  static const char* const kComparisons[] = {"<", "<=", "==", "!=", ">", ">="};
+  const HostStep& step = steps_[static_cast<std::size_t>(id)];
+  auto operand = [&](std::size_t i) { return describe(step.operands[i], guards); };
+  switch (step.kind) {
+    case HostKind::kSource: return guards.describe(step.index);
+    case HostKind::kConstant: return shown(step.object.get());
+    case HostKind::kBinary: return fmt::format("({} {} {})", operand(0), kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
+    case HostKind::kNegative: return fmt::format("-{}", operand(0));
+    case HostKind::kInvert: return fmt::format("~{}", operand(0));
+    case HostKind::kCompares: return fmt::format("{} {} {}", operand(0), kComparisons[step.index], operand(1));
+    case HostKind::kIsTrue: return fmt::format("bool({})", operand(0));
+    case HostKind::kEquals: return operand(0);
+    default: break;
+  }
+  std::string text = step.kind == HostKind::kFormat ? "format(" : step.kind == HostKind::kJoin ? "join(" : shown(step.object.get()) + "(";
+  for (std::size_t i = 0; i < step.operands.size(); i++) text += (i ? ", " : "") + operand(i);
+  return text + ")";
+}
+
+}  // namespace dynrun::trace

@@ -1,0 +1,176 @@
+// Host values: numbers and texts that each replay computes anew.
+//
+// A live host value is an object of its own (a copy where CPython would share it), so that its identity tells where it came
+// from, whatever stack slot, local or container it lies in. Whoever needs the number itself asks `is_constant`, which makes
+// it a constant of the segment; so what does not know of host values is right, only less general.
+
+#include "python/compat.h"
+#include "trace/recorder.h"
+
+#include <string_view>
+#include <unordered_set>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using bytecode::Opcode;
+using guards::SourceId;
+using python::Ref;
+
+namespace {
+
+bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
+
+/// A copy that is no other object; null where there is none (the empty text).
+Ref unique_copy(PyObject* object) {
+  if (PyFloat_CheckExact(object)) return Ref::steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));
+  if (PyLong_CheckExact(object)) return Ref::steal(dynrun_unique_int(object));
+  if (PyUnicode_GET_LENGTH(object) == 0) return Ref();
+  Ref copy = Ref::steal(PyUnicode_New(PyUnicode_GET_LENGTH(object), PyUnicode_MAX_CHAR_VALUE(object)));
+  if (copy && PyUnicode_CopyCharacters(copy.get(), 0, object, 0, PyUnicode_GET_LENGTH(object)) < 0) PyErr_Clear();
+  return copy;
+}
+
+}  // namespace
+
+bool Recorder::is_operand(PyObject* object) const { return is_number(object) || PyUnicode_CheckExact(object); }
+
+HostId Recorder::host_of(PyObject* object) {
+  auto at = hosts_.find(object);
+  return at != hosts_.end() ? at->second.second : host_.constant(object);
+}
+
+/// Numbers that were another one before; and floats that live across a break, which are rarely the same twice.
+bool Recorder::wants_host(PyObject* object, SourceId source) {
+  if (!is_number(object) || source == guards::kNoSource) return false;
+  if (limits_.varying && !limits_.varying->empty() && limits_.varying->count(guards_.describe(source))) return true;
+  bool after_break = segment_->entry.frames.back().second > 0;
+  guards::SourceKind kind = guards_.kind(source);
+  return after_break && PyFloat_CheckExact(object) && (kind == guards::SourceKind::kStack || kind == guards::SourceKind::kLocal);
+}
+
+HostId Recorder::read_host(PyObject* object, SourceId source) {
+  guards_.check_type(source, Py_TYPE(object));
+  return host_.read(source, object);
+}
+
+void Recorder::adopt_host(PyObject** slot, HostId id) {
+  Ref unique = unique_copy(*slot);
+  if (!unique) {
+    host_.require_equal(id, *slot);
+    return;
+  }
+  hosts_.insert_or_assign(unique.get(), std::pair(unique, id));
+  Ref old = Ref::steal(std::exchange(*slot, unique.release()));
+}
+
+void Recorder::specialise(PyObject* object) {
+  auto at = hosts_.find(object);
+  host_.require_equal(at->second.second, object);
+  kept_hosts_.push_back(std::move(at->second.first));
+  hosts_.erase(at);
+}
+
+/// What the instruction loads becomes a host value when it lies on the stack; read on the way to something else, a constant.
+void Recorder::settle_host_loads(Flow flow, const Instruction& in) {
+  bool loads = in.opcode == Opcode::kLoadAttr || in.opcode == Opcode::kLoadGlobal || in.opcode == Opcode::kLoadDeref || in.opcode == Opcode::kBinarySubscr;
+  bool plain = flow == Flow::kRun && pending_.then == Then::kNothing && loaded_hosts_.size() == 1;
+  if (loads && plain) {
+    pending_.then = Then::kHostTop;
+    pending_.count = loaded_hosts_[0].second;
+  } else if (segment_) {
+    for (const auto& [object, id] : loaded_hosts_) host_.require_equal(id, object.get());
+  }
+  loaded_hosts_.clear();
+}
+
+Flow Recorder::compute_host(vm::Activation& activation, const Instruction& in, HostKind kind, std::int32_t index, std::vector<PyObject*> operands,
+                            PyObject* callee, int slots) {
+  HostStep step{kind, index, {}, Ref::borrow(callee)};
+  Ref result = HostProgram::evaluate(step, operands);
+  if (!result) {
+    // It raises: the segment ends before it, and the numbers that make it so are required.
+    PyErr_Clear();
+    for (PyObject* operand : operands) is_constant(operand);
+    return cut(BreakId::k_raise);
+  }
+  std::vector<HostId> ids;
+  for (PyObject* operand : operands) ids.push_back(host_of(operand));
+  HostId id = host_.compute(kind, index, std::move(ids), callee, result.get());
+  Flow flow = prepare(activation, in, slots, Then::kHostTop);
+  pending_.count = id;
+  if (!is_operand(result.get())) {
+    host_.require_equal(id, result.get());
+    pending_.then = Then::kLearnTop;
+  }
+  return flow;
+}
+
+Flow Recorder::host_comparison(vm::Activation&, int op, PyObject* left, PyObject* right) {
+  int truth = PyObject_RichCompareBool(left, right, op);
+  if (truth < 0) {
+    PyErr_Clear();
+    return cut(BreakId::k_raise);
+  }
+  // RichCompareBool takes one object for equal to itself; only a NaN is not.
+  if (left == right && PyFloat_CheckExact(left) && PyFloat_AS_DOUBLE(left) != PyFloat_AS_DOUBLE(left)) {
+    is_constant(left);
+    return Flow::kRun;
+  }
+  host_.require_comparison(op, host_of(left), host_of(right), truth == 1);
+  return Flow::kRun;
+}
+
+/// Pure C functions of numbers and texts that neither look at identity nor keep what they are given.
+bool Recorder::is_number_function(PyObject* callable) const {
+  static const std::unordered_set<std::string_view> builtin = {"abs", "min", "max", "round", "pow", "format", "chr"};
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) || callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyUnicode_Type))
+    return true;
+  if (!PyCFunction_CheckExact(callable)) return false;
+  PyObject* owner = PyCFunction_GET_SELF(callable);
+  if (owner == nullptr || !PyModule_Check(owner)) return false;
+  const char* module = PyModule_GetName(owner);
+  if (module == nullptr) PyErr_Clear();
+  std::string_view name = module ? module : "";
+  return name == "math" || (name == "builtins" && builtin.count(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+}
+
+void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names) {
+  std::size_t named = keyword_names ? static_cast<std::size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    if (!is_host(arguments[i])) continue;
+    if (!is_number(arguments[i])) {
+      specialise(arguments[i]);
+      continue;
+    }
+    int overflow = 0;
+    long long value = PyLong_CheckExact(arguments[i]) ? PyLong_AsLongLongAndOverflow(arguments[i], &overflow) : 0;
+    if (overflow != 0) {
+      specialise(arguments[i]);
+      continue;
+    }
+    OperatorRecorder::HostArgument host;
+    host.position = i + first;
+    if (i >= arguments.size() - named) host.name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
+    host.value = PyLong_CheckExact(arguments[i]) ? c10::Scalar(static_cast<std::int64_t>(value)) : c10::Scalar(PyFloat_AS_DOUBLE(arguments[i]));
+    host.host = host_of(arguments[i]);
+    pending_.offered.emplace_back(Ref::borrow(arguments[i]), host.host);
+    operators_.host_arguments.push_back(std::move(host));
+  }
+}
+
+/// A host value that was handed to torch, and is not where it was looked for, is required to stay what it is. Where C code
+/// called Python code with it (a reflected operator), that code was recorded and used the very object.
+void Recorder::settle_offered_hosts() {
+  bool one_each = operators_.host_arguments.size() == pending_.offered.size();
+  for (std::size_t i = 0; i < pending_.offered.size(); i++) {
+    PyObject* object = pending_.offered[i].first.get();
+    bool bound = one_each && operators_.host_arguments[i].bound;
+    if (!bound && !pending_.calls_python && is_host(object) && segment_) specialise(object);
+  }
+  pending_.offered.clear();
+  operators_.host_arguments.clear();
+}
+
+}  // namespace dynrun::trace
