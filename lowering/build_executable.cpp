@@ -55,9 +55,10 @@ class PlanBuilder {
     for (ValueId id : program_.graph.outputs) {
       if (id != kNoValue) handed_out.insert(program_.root(id));
     }
-    // An operator from outside may keep its arguments: they must not lie in memory that is another value's afterwards.
+    // An operator from outside may keep its arguments: they must not lie in memory that is another value's afterwards. The
+    // as_strided family counts offsets from the start of a storage, which has to be the value's own.
     for (const Unit& unit : units_) {
-      if (!unit.is_dispatch() || is_aten(unit)) continue;
+      if (!unit.is_dispatch() || (is_aten(unit) && !counts_from_storage(unit))) continue;
       for (ValueId id : unit.reads) handed_out.insert(program_.root(id));
     }
     for (const Unit& unit : units_) {
@@ -80,6 +81,11 @@ class PlanBuilder {
   bool is_aten(const Unit& unit) const {
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(std::get<std::int32_t>(unit.what))];
     return node.op.operator_name().name.substr(0, 6) == "aten::";
+  }
+
+  bool counts_from_storage(const Unit& unit) const {
+    const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(std::get<std::int32_t>(unit.what))];
+    return node.op.operator_name().name.rfind("aten::as_strided", 0) == 0;
   }
 
   void find_lives() {

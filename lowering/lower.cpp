@@ -23,14 +23,14 @@ bool is_plain(const graph::Value& value) {
   return value.is_tensor() && value.tensor().device.is_cpu() && value.tensor().strides.size() == value.tensor().sizes.size();
 }
 
-/// Gradients, autocast, host values, other devices and layouts, changes of mode: libtorch's own operators, one by one.
+/// Gradients, autocast, host values, lazily conjugated or negated tensors, other devices and layouts, changes of mode: libtorch's own operators, one by one.
 bool must_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   bool needs_grad = false;
   for (const at::Tensor& example : examples) {
     if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return true;
   }
   for (const graph::Value& value : graph.values) {
-    if (!is_plain(value)) return true;
+    if (!is_plain(value) || value.tensor().lazy) return true;
     needs_grad = needs_grad || value.tensor().requires_grad;
   }
   for (const graph::Node& node : graph.nodes) {

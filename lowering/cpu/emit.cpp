@@ -256,9 +256,11 @@ class KernelEmitter {
       return compute_type(to) == to ? out : convert(out, ScalarType::Float, to);
     }
     if (from_float) {
-      // Through int64, as C++ converts on x86 and so eager does; what does not fit is undefined there.
-      Value* wide = b_.CreateFPToSI(value, widen(b_.getInt64Ty(), vector));
-      return b_.CreateTrunc(b_.CreateFreeze(wide), type);
+      // Through int32, and through int64 for uint8 and int64, as C++ converts on x86 and so eager does; what does not fit is
+      // undefined there, and the lowest number on x86.
+      bool wide = to == ScalarType::Long || to == ScalarType::Byte;
+      Value* whole = b_.CreateFreeze(b_.CreateFPToSI(value, widen(wide ? b_.getInt64Ty() : b_.getInt32Ty(), vector)));
+      return b_.CreateTrunc(whole, type);
     }
     return is_signed(from) ? b_.CreateSExtOrTrunc(value, type) : b_.CreateZExtOrTrunc(value, type);
   }

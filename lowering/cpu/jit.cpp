@@ -21,7 +21,9 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 namespace dynrun::lowering::cpu {
 namespace {
@@ -35,6 +37,9 @@ T check(llvm::Expected<T> value) {
 void check(llvm::Error error) {
   if (error) throw std::runtime_error("the JIT failed: " + llvm::toString(std::move(error)));
 }
+
+/// For tests: kernels for a lesser processor than the one at hand, "haswell" (AVX2) or "x86-64" (SSE2). Null: the host's.
+const char* lesser_processor() { return std::getenv("DYNRUN_CPU"); }
 
 class Jit {
  public:
@@ -94,6 +99,10 @@ class Jit {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     auto builder = check(llvm::orc::JITTargetMachineBuilder::detectHost());
+    if (const char* processor = lesser_processor()) {
+      builder = llvm::orc::JITTargetMachineBuilder(builder.getTargetTriple());
+      builder.setCPU(processor);
+    }
     builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
     builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;
     machine_ = check(builder.createTargetMachine());
@@ -162,6 +171,10 @@ const Target& host_target() {
   static const Target target = [] {
     Target found;
     llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+    if (const char* processor = lesser_processor()) {
+      for (const char* name : {"avx512f", "avx512bw", "avx512vl", "avx512dq"}) features[name] = false;
+      if (std::string_view(processor) != "haswell") features["avx2"] = features["fma"] = features["f16c"] = false;
+    }
     if (features.lookup("avx2") && features.lookup("fma")) found.vector_bits = 256;
     if (found.vector_bits == 256 && features.lookup("avx512f") && features.lookup("avx512bw") && features.lookup("avx512vl") &&
         features.lookup("avx512dq")) {

@@ -198,8 +198,8 @@ Math::Value* Math::tanh(Value* x) {
   Value* size = call(llvm::Intrinsic::fabs, x);
   Value* e = exp(b_.CreateFAdd(size, size));
   Value* large = b_.CreateFSub(number(x, 1.0), b_.CreateFDiv(number(x, 2.0), b_.CreateFAdd(e, number(x, 1.0))));
-  large = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, x);
-  return b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large);
+  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large);
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);  // also of zero
 }
 
 Math::Value* Math::erf(Value* x) {
@@ -273,7 +273,8 @@ Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
     Value* wins = is_signed ? b_.CreateICmpSGT(a, b) : b_.CreateICmpUGT(a, b);
     return maximum ? b_.CreateSelect(wins, a, b) : b_.CreateSelect(wins, b, a);
   }
-  // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is a number at compile time.
+  // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is a number at compile time
+  // (clamp by a NaN leaves a as it is).
   Value* loses = maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
   if (!llvm::isa<llvm::Constant>(b)) loses = b_.CreateOr(loses, b_.CreateFCmpUNO(b, b));
   return b_.CreateSelect(loses, b, a);

@@ -1,5 +1,7 @@
 #include "lowering/loops/decompose.h"
 
+#include <limits>
+
 namespace dynrun::lowering {
 namespace {
 
@@ -93,7 +95,10 @@ void variance_mean(RuleContext& c) {
   auto mask = mask_of(c, "dim", type.sizes);
   Moments m = moments(c.operand("self", type.dtype), mask, correction_of(c));
   c.define_reduced(m.variance, mask, 0);
-  c.define_reduced(m.mean, mask, 1);
+  // Eager updates the mean number by number: an infinity among several gives NaN.
+  Expr infinite = compare(PointOp::kEq, unary(PointOp::kAbs, m.mean), number(std::numeric_limits<double>::infinity(), m.mean));
+  bool several = reduced_count(type.sizes, mask) > 1;
+  c.define_reduced(several ? where(infinite, number(std::numeric_limits<double>::quiet_NaN(), m.mean), m.mean) : m.mean, mask, 1);
 }
 
 struct SoftmaxParts {

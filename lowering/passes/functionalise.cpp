@@ -183,8 +183,19 @@ class Functionaliser {
     }
   }
 
+  /// as_strided with an offset counts from the storage's start. Where an outside tensor lies in its storage is known to the
+  /// replay alone, so the operator itself has to find the place.
+  bool has_unknown_offset(const Node& node) const {
+    return node.op.operator_name().name == "aten::as_strided" && node.arguments[0].is_value() && !(node.arguments[3].is_constant() && node.arguments[3].constant().isNone()) &&
+           outside_.count(program_.root(node.arguments[0].value())) != 0;
+  }
+
   bool take_view(const Node& node) {
     if (!may_alias(node) || node.outputs.empty()) return false;
+    if (has_unknown_offset(node)) {
+      outside_.insert(node.outputs[0]);
+      return false;
+    }
     std::unordered_map<ValueId, at::Tensor> roots, results;
     if (!run_on_meta(node, roots, results)) return false;
     std::unordered_map<ValueId, View> found;
