@@ -142,6 +142,10 @@ void add_builtins() {
   put_all("_collections", {"_count_elements"}, modelled(Model::kWriteFirst));
   put_all("types:GeneratorType", {"send", "close", "throw"}, modelled(Model::kGenerator));
   put_all("builtins:BaseException", {"__init__", "with_traceback"}, modelled(Model::kWriteFresh));
+  for (const char* name : {"Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "IndexError", "LookupError", "ArithmeticError",
+                           "AttributeError", "NotImplementedError", "StopIteration", "OSError", "AssertionError"})
+    put_descriptors(std::string("builtins:") + name, {"__init__"}, modelled(Model::kWriteFresh));
+  put_descriptors("types:FunctionType", {"__get__"}, kPureKind);
 }
 
 /// Functions of torch's bindings that are not the plain operators they look like: they read data, make tensors or change state
@@ -260,10 +264,13 @@ PyObject* behind_class_method(PyObject* function) {
   auto* self = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(function));
   PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
   Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
-  for (PyTypeObject* owner : {self, Py_TYPE(self)}) {
-    PyObject* found = name ? _PyType_Lookup(owner, name.get()) : nullptr;
-    bool descriptor = found && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type);
-    if (descriptor && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
+  for (PyObject* mro : {self->tp_mro, Py_TYPE(self)->tp_mro}) {
+    for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); i++) {
+      Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
+      PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
+      bool descriptor = found && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type);
+      if (descriptor && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
+    }
   }
   return nullptr;
 }

@@ -258,6 +258,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     if (immutable) return Attribute::kRun;
     PyObject* found = _PyType_Lookup(type, name);
     if (found == nullptr) return Attribute::kUnknown;
+    if (PyExceptionInstance_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "args") == 0) return Attribute::kRun;
     // A field of torch.return_types is an item of the tuple.
     if (PyTuple_Check(object) && Py_TYPE(found) == &PyMemberDescr_Type) return resolve_deep(object) ? Attribute::kRun : Attribute::kUnknown;
     if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type ||

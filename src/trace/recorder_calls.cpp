@@ -512,7 +512,8 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       // Text hashes alike as long as the process lives, and so does the segment.
       PyObject* object = argument(0);
       bool by_value = object && is_hashed_by_value(object) && (!PyTuple_Check(object) || resolve_deep(object));
-      return by_value ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
+      bool by_method = object && !guards::is_constant_like(object) && !guards::is_tensor(object) && python_method(object, "__hash__");
+      return by_value || by_method ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
     }
     case Model::kPrint: return print(activation, site);
     case Model::kWarn: return warn(activation, site);

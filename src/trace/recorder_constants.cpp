@@ -1,0 +1,118 @@
+// Attributes that are neither an instance's own nor plain class attributes: of enumeration members, of named tuples, descriptors
+// that Python code writes; and results that functools.lru_cache keeps.
+
+#include "guards/cached_call.h"
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <string_view>
+
+namespace dynrun::trace {
+
+using bytecode::Instruction;
+using guards::kNoSource;
+using guards::SourceId;
+using guards::SourceKind;
+using python::Ref;
+
+/// An attribute of an enumeration's member: its value and name, what its __init__ set, and its methods. Nothing: not one of these.
+std::optional<Flow> Recorder::member_attribute(vm::Activation& activation, const Instruction& in, PyObject* owner, PyObject* name, bool method) {
+  static PyObject* const value_name = PyUnicode_InternFromString("value");
+  static PyObject* const name_name = PyUnicode_InternFromString("name");
+  static PyObject* const own_value = PyUnicode_InternFromString("_value_");
+  static PyObject* const own_name = PyUnicode_InternFromString("_name_");
+  PyTypeObject* type = Py_TYPE(owner);
+  if (!guards::is_constant_like(owner) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return std::nullopt;
+  PyObject* dict = guards::instance_dict(owner);
+  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* key = name;
+  bool of_enumeration = found && std::string_view(Py_TYPE(found)->tp_name) == "property" && Py_TYPE(found) != &PyProperty_Type;
+  if (of_enumeration && PyUnicode_Compare(name, value_name) == 0) key = own_value;
+  else if (of_enumeration && PyUnicode_Compare(name, name_name) == 0) key = own_name;
+  else if (found && Py_TYPE(found)->tp_descr_set) return std::nullopt;
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, key) : nullptr;
+  if (value == nullptr) {
+    if (!found || !(PyFunction_Check(found) || Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type)) return std::nullopt;
+    SourceId source = kNoSource;
+    if (class_value(owner, type, name, found, &source) == Attribute::kUnknown) return std::nullopt;
+    return prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
+  }
+  guards_.note_type_lookup(type, name, found);
+  SourceId items = guards_.read(SourceKind::kInstanceDict, guards_.constant(owner), 0, nullptr);
+  if (!learn_external(value, guards_.read(SourceKind::kDictItem, items, 0, key))) return std::nullopt;
+  Ref keep = Ref::steal(activation.pop());
+  if (method) activation.push(nullptr);
+  activation.push(Py_NewRef(value));
+  activation.pc++;
+  return Flow::kResume;
+}
+
+/// The field of a named tuple that C code's descriptor reads. Negative: it is none.
+Py_ssize_t tuple_field(PyObject* descriptor) {
+  struct TupleGetter {
+    PyObject_HEAD
+    Py_ssize_t index;
+  };
+  if (std::string_view(Py_TYPE(descriptor)->tp_name) != "collections._tuplegetter") return -1;
+  return reinterpret_cast<TupleGetter*>(descriptor)->index;
+}
+
+/// A store that a property of Python code, or another descriptor's __set__, does.
+std::optional<Flow> Recorder::store_by_descriptor(vm::Activation& activation, const Instruction& in, PyObject* owner, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(owner);
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found == nullptr || Py_TYPE(found)->tp_descr_set == nullptr || type_source(owner) == kNoSource) return std::nullopt;
+  guards_.note_type_lookup(type, name, found);
+  SourceId path = guards_.read(SourceKind::kTypeAttribute, type_source(owner), 0, name);
+  if (Py_TYPE(found) == &PyProperty_Type) {
+    PyObject* setter = reinterpret_cast<PyObject**>(found + 1)[1];
+    if (setter == nullptr || !PyFunction_Check(setter)) return std::nullopt;
+    if (!learn_external(setter, guards_.read(SourceKind::kPropertySetter, path, 0, nullptr))) return std::nullopt;
+    return push(activation, in, setter, {owner, value}, 2, nullptr, 2, vm::Continuation::kDrop);
+  }
+  PyObject* setter = python_method(found, "__set__", path);
+  if (setter == nullptr) return std::nullopt;
+  return push(activation, in, setter, {found, owner, value}, 3, nullptr, 2, vm::Continuation::kDrop);
+}
+
+/// A call of a function that functools.lru_cache wraps, with constants: what the cache holds for them is read, and guarded, as
+/// part of the cache. Calling it again is an effect: the cache counts, and keeps what was used last.
+Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
+  SourceId source = source_of(site.callee);
+  const std::string name = callable_name(site.callee);
+  auto plain = [this](PyObject* argument) {
+    if (std::string_view(Py_TYPE(argument)->tp_name) == "Logger") return source_of(argument) != kNoSource;
+    return is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  };
+  if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
+  for (PyObject* argument : site.arguments) {
+    if (!plain(argument)) return cut(BreakId::k_opaque_call, name);
+  }
+  Ref key = guards::cache_key(site.callee, site.arguments, site.positional, site.keyword_names);
+  PyObject* held = key ? guards::cached_result(site.callee, key.get()) : nullptr;
+  Ref value = Ref::borrow(held);
+  if (!value || !learn_external(value.get(), guards_.read(SourceKind::kCachedCall, source, 0, key.get()))) return cut(BreakId::k_opaque_call, name);
+  Ref arguments = Ref::steal(PyTuple_New(site.positional));
+  for (Py_ssize_t i = 0; i < site.positional; i++) PyTuple_SET_ITEM(arguments.get(), i, Py_NewRef(site.arguments[static_cast<std::size_t>(i)]));
+  learn_fresh(arguments.get());
+  Ref keywords;
+  if (site.keyword_names && PyTuple_GET_SIZE(site.keyword_names) > 0) {
+    keywords = Ref::steal(PyDict_New());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(site.keyword_names); i++)
+      PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(site.keyword_names, i), site.arguments[static_cast<std::size_t>(site.positional + i)]);
+    learn_fresh(keywords.get());
+  }
+  {
+    UnrecordedScope unrecorded;
+    Ref counted = Ref::steal(PyObject_Call(site.callee, arguments.get(), keywords.get()));
+    if (!counted) return Flow::kRaise;
+  }
+  mutations_++;
+  effects_.push_back({EffectKind::kTouchCache, Ref::borrow(site.callee), arguments, keywords});
+  for (int i = 0; i < site.slots; i++) Py_XDECREF(activation.pop());
+  activation.push(value.release());
+  activation.pc++;
+  return Flow::kResume;
+}
+
+}  // namespace dynrun::trace

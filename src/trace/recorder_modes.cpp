@@ -1,0 +1,124 @@
+// State of the thread that recorded code switches, and marks for profilers.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <string_view>
+
+namespace dynrun::trace {
+
+using guards::kNoSource;
+using python::Ref;
+
+namespace {
+
+/// The functions of torch.profiler.record_function that only tell a profiler something. Borrowed; empty before torch is there.
+const std::vector<PyObject*>& profiler_marks() {
+  static const std::vector<PyObject*> functions = [] {
+    std::vector<PyObject*> found;
+    Ref module = Ref::steal(PyImport_ImportModule("torch.autograd.profiler"));
+    Ref type = Ref::steal(module ? PyObject_GetAttrString(module.get(), "record_function") : nullptr);
+    for (const char* name : {"__init__", "__enter__", "__exit__"}) {
+      Ref function = Ref::steal(type ? PyObject_GetAttrString(type.get(), name) : nullptr);
+      if (function && PyFunction_Check(function.get())) found.push_back(function.release());
+    }
+    PyErr_Clear();
+    return found;
+  }();
+  return functions;
+}
+
+}  // namespace
+
+/// Whether a call is a mark for profilers on a fresh object while nobody listens (which is part of the guarded state).
+bool Recorder::is_profiler_mark(PyObject* function, const std::vector<PyObject*>& arguments) {
+  if (entry_state_.profiled || arguments.empty() || !is_fresh(arguments[0])) return false;
+  for (PyObject* mark : profiler_marks()) {
+    if (mark == function) return true;
+  }
+  return false;
+}
+
+/// Runs such a call unrecorded: a replay makes the mark again only where the object is wanted at its exit.
+Flow Recorder::run_profiler_mark(vm::Activation& activation, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
+                                 PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* stolen_held, bool null_below) {
+  Ref held = Ref::steal(stolen_held), keep = Ref::borrow(function), self = Ref::borrow(arguments[0]), result;
+  for (PyObject* argument : arguments) is_constant(argument);
+  {
+    UnrecordedScope unrecorded;
+    result = Ref::steal(PyObject_Vectorcall(function, arguments.data(), static_cast<std::size_t>(positional), keyword_names));
+  }
+  if (!result) return Flow::kRaise;
+  mutations_++;
+  static PyObject* const record_name = PyUnicode_InternFromString("record");
+  PyObject* dict = guards::instance_dict(self.get());
+  PyObject* record = dict ? PyDict_GetItemWithError(dict, record_name) : nullptr;
+  if (record && record != Py_None && !find(record)) {
+    learn_fresh(record);
+    profiler_records_.emplace(record, self);
+  }
+  for (int i = 0; i < slots; i++) Py_XDECREF(activation.pop());
+  if (null_below) activation.push(nullptr);
+  if (continuation == vm::Continuation::kDropPushHeld) activation.push(held.release());
+  else if (continuation == vm::Continuation::kPushResult) activation.push(result.release());
+  activation.pc++;
+  return Flow::kResume;
+}
+
+/// torch.ops.profiler._record_function_enter_new(name, args), called again.
+RecipeId Recorder::recipe_profiler_record(PyObject* record) {
+  auto found = profiler_records_.find(record);
+  PyObject* dict = found == profiler_records_.end() ? nullptr : guards::instance_dict(found->second.get());
+  static const Ref enter = [] {
+    Ref torch = Ref::steal(PyImport_ImportModule("torch"));
+    Ref ops = Ref::steal(torch ? PyObject_GetAttrString(torch.get(), "ops") : nullptr);
+    Ref profiler = Ref::steal(ops ? PyObject_GetAttrString(ops.get(), "profiler") : nullptr);
+    Ref function = Ref::steal(profiler ? PyObject_GetAttrString(profiler.get(), "_record_function_enter_new") : nullptr);
+    PyErr_Clear();
+    return function;
+  }();
+  PyObject *name = dict ? PyDict_GetItemString(dict, "name") : nullptr, *arguments = dict ? PyDict_GetItemString(dict, "args") : nullptr;
+  if (!enter || !name || !arguments) return kNullRecipe;
+  RecipeId first = recipe(name), second = recipe(arguments);
+  if (first < 0 || second < 0) return kNullRecipe;
+  return segment_->recipes.add({RecipeKind::kCall, 0, enter, {first, second}, {}});
+}
+
+/// Collections that C code makes: collections.deque, collections.defaultdict.
+RecipeId Recorder::recipe_collection(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  std::string_view name = Py_TYPE(object)->tp_name;
+  if (name == "collections.defaultdict") {
+    Ref factory = Ref::steal(PyObject_GetAttrString(object, "default_factory"));
+    RecipeId first = factory ? recipe(factory.get()) : kNullRecipe, items = first < 0 ? kNullRecipe : recipe_dict(object);
+    return items < 0 ? kNullRecipe : segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(type), {first, items}, {}});
+  }
+  if (name != "collections.deque") return kNullRecipe;
+  Ref items = Ref::steal(PySequence_List(object)), length = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
+  if (!items || !length) {
+    PyErr_Clear();
+    return kNullRecipe;
+  }
+  RecipeNode list{RecipeKind::kList, 0, Ref(), {}, {}};
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); i++) {
+    list.children.push_back(recipe(PyList_GET_ITEM(items.get(), i)));
+    if (list.children.back() < 0) return kNullRecipe;
+  }
+  RecipeId first = segment_->recipes.add(std::move(list)), second = recipe(length.get());
+  return second < 0 ? kNullRecipe : segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(type), {first, second}, {}});
+}
+
+/// The setters of CPU autocast. What they leave behind is set again at the segment's exit.
+Flow Recorder::set_autocast(vm::Activation& activation, const bytecode::Instruction& in, CallSite& site) {
+  for (PyObject* argument : site.arguments) {
+    bool plain = is_constant(argument) && (!PyUnicode_Check(argument) || PyUnicode_CompareWithASCIIString(argument, "cpu") == 0);
+    if (!plain) return cut(BreakId::k_opaque_call, callable_name(site.callee));
+  }
+  segment_->sets_autocast = true;
+  mutations_++;
+  return prepare(activation, in, site.slots, Then::kLearnTop);
+}
+
+}  // namespace dynrun::trace
