@@ -38,10 +38,11 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
 Session::~Session() = default;
 
 void Session::detach() {
-  // Recorded from end to end without one operator: CPython runs such code as well as anybody.
+  // Recorded from end to end without one operator: CPython runs such code as well as anybody. (Not so when another state of the
+  // world gave a segment, and this one only raised.)
   if (state_ != State::kIdle && recorded_ && captured_ == 0) {
     Entry& entry = engine_.entry_at(origin_);
-    if (entry.recordings >= 1 && entry.failures == 0) engine_.reject(origin_, heat_key_);
+    if (entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty()) engine_.reject(origin_, heat_key_);
   }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
