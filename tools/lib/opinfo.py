@@ -47,7 +47,7 @@ import dynrun  # noqa: E402
 
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool, "complex64": torch.complex64,
           "bfloat16": torch.bfloat16}
-VARIANTS = ("function", "inplace", "out")
+VARIANTS = ("function", "inplace", "out", "grad")
 UNINITIALISED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 CHILD_LIMIT = 600  # seconds without a line from a child
 
@@ -224,6 +224,37 @@ def difference(got, right, values=True):
         return "version", f"{got.versions} instead of {right.versions}"
     if not torch.equal(got.random_state, right.random_state):
         return "random stream", "the generator's state afterwards differs"
+    return difference_of_gradients(got, right, values)
+
+
+def gradients(outcome):
+    """What backward through all results gives each argument, after a fixed seed; None where there is nothing to go through."""
+    results = [tensor for tensor in outcome.results if tensor.requires_grad]
+    wanted = [tensor for tensor in outcome.given if tensor.requires_grad and tensor.is_leaf]
+    if not results or not wanted:
+        return None
+    torch.manual_seed(7)
+    starts = [torch.ones_like(tensor) for tensor in results]
+    return torch.autograd.grad(results, wanted, starts, allow_unused=True)
+
+
+def difference_of_gradients(got, right, values):
+    outcomes = []
+    for outcome in (got, right):
+        try:
+            outcomes.append((gradients(outcome), [type(tensor.grad_fn).__name__ for tensor in outcome.results]))
+        except Exception as error:
+            outcomes.append((repr(error)[:200], []))
+    (one, names), (other, right_names) = outcomes
+    if names != right_names:
+        return "autograd graph", f"{names} instead of {right_names}"
+    if one is None or other is None or isinstance(one, str) or isinstance(other, str):
+        return None if one is other or (isinstance(one, str) and one == other) else ("gradient", f"{one} instead of {other}"[:300])
+    for index, (mine, eager) in enumerate(zip(one, other)):
+        if (mine is None) != (eager is None):
+            return "gradient", f"argument {index}: {mine} instead of {eager}"[:300]
+        if mine is not None and (found := difference_of_tensors(mine, eager, values)):
+            return "gradient", f"argument {index}: {found[1]}"
     return None
 
 
@@ -346,12 +377,23 @@ def with_out(off, operator, first):
     return tuple(outs) if isinstance(right.result, tuple) else None
 
 
-def variant_calls(off, info, first, second, sample, variants):
+def with_gradients(sample):
+    """The sample on tensors that require gradients where their dtype can."""
+    copy = Copier()(sample)
+    for tensor in tensors_in(copy):
+        if (tensor.is_floating_point() or tensor.is_complex()) and tensor.is_leaf:
+            tensor.requires_grad_(True)
+    return copy
+
+
+def variant_calls(off, info, dtype, first, second, sample, variants):
     """(variant, operator, first, second) for everything that one sample is run as."""
     if "function" in variants:
         yield "function", info.op, first, second
     if "inplace" in variants and info.get_inplace() is not None and not sample.broadcasts_input and isinstance(first[0], torch.Tensor):
         yield "inplace", info.get_inplace(), first, second
+    if "grad" in variants and info.supports_autograd and dtype in info.supported_backward_dtypes("cpu"):
+        yield "grad", info.op, with_gradients(first), with_gradients(second)
     if "out" in variants and info.supports_out and "out" not in first[2]:
         out = with_out(off, info.op, first)
         if out is not None:
@@ -385,7 +427,7 @@ def run_operator(stream, info, dtype, start, options):
     for index, (first, second, sample) in enumerate(samples_twice(info, dtype)):
         if options.samples and index >= options.samples:
             break
-        for variant, operator, one, other in variant_calls(off, info, first, second, sample, options.variants):
+        for variant, operator, one, other in variant_calls(off, info, dtype, first, second, sample, options.variants):
             number += 1
             if number <= start or (options.only and number != options.only):
                 continue
