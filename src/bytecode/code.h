@@ -2,6 +2,7 @@
 // dynrun bytecode: a code object, decoded.
 
 #include "bytecode/opcodes.h"
+#include "python/inline_cache.h"
 
 #include <Python.h>
 
@@ -12,13 +13,14 @@
 namespace dynrun::bytecode {
 
 /// One dynrun instruction. EXTENDED_ARG is folded in, inline caches are skipped, KW_NAMES is part of its CALL.
-struct Instruction {
+struct alignas(32) Instruction {
   Opcode opcode = Opcode::kNop;
   std::int32_t argument = 0;        // as in CPython; jump opcodes: the index of the target instruction instead
   std::int32_t keyword_names = -1;  // CALL: index into co_consts of the tuple of keyword names, or -1
   std::int32_t offset = 0;          // in code units, of the instruction's own unit (behind its EXTENDED_ARGs and KW_NAMES)
   std::int32_t first_offset = 0;    // in code units, of its first EXTENDED_ARG or KW_NAMES: where CPython starts it
   std::int32_t next_offset = 0;     // in code units, behind its caches: where the next instruction starts
+  std::int32_t cache = -1;          // index into Code::caches, for the opcodes that have one
 };
 
 struct ExceptionHandler {
@@ -35,13 +37,32 @@ struct Code {
   std::vector<ExceptionHandler> handlers;
   std::int32_t locals_count = 0;  // co_nlocalsplus
   bool has_backward_jump = false;
-  bool supported = true;                  // false: holds an opcode that the VM cannot run yet
-  mutable std::vector<bool> handed_over;  // test mode: by instruction, whether its boundary went to CPython's evaluator
+  mutable std::vector<DynrunInlineCache> caches;  // by Instruction::cache
+  bool supported = true;                          // false: holds an opcode that the VM cannot run yet
+  mutable std::vector<bool> handed_over;          // test mode: by instruction, whether its boundary went to CPython's evaluator
 };
+
+namespace detail {
+
+/// What PyCodeObject::co_extra points to.
+struct Extras {
+  Py_ssize_t size;
+  void* values[1];
+};
+extern Py_ssize_t extra_index;  // of Code in Extras::values; -1: none was made yet
+const Code* decode_new(PyCodeObject* object);
+
+}  // namespace detail
 
 /// The decoded form of `code`, made at first use and kept as long as the code object lives. Instrumented and specialised
 /// opcodes are undone. Never null.
-const Code* decode(PyCodeObject* code);
+inline const Code* decode(PyCodeObject* object) {
+  auto* extras = static_cast<const detail::Extras*>(object->co_extra);
+  if (extras && detail::extra_index >= 0 && detail::extra_index < extras->size) {
+    if (void* found = extras->values[detail::extra_index]) return static_cast<const Code*>(found);
+  }
+  return detail::decode_new(object);
+}
 
 /// One line an instruction: index, offset, source line, name, argument in words.
 std::string disassemble(const Code& code);

@@ -53,6 +53,10 @@ int cache_units(int opcode) {
   }
 }
 
+bool has_cache(Opcode opcode) {
+  return opcode == Opcode::kLoadAttr || opcode == Opcode::kStoreAttr || opcode == Opcode::kLoadGlobal;
+}
+
 bool jumps_backward(int opcode) {
   return opcode == JUMP_BACKWARD || opcode == JUMP_BACKWARD_NO_INTERRUPT;
 }
@@ -117,6 +121,10 @@ void decode_instructions(Code* code, const unsigned char* bytes, int units) {
       code->has_backward_jump |= jumps_backward(opcode);
     }
     targets.push_back(target);
+    if (has_cache(instruction.opcode)) {
+      instruction.cache = static_cast<std::int32_t>(code->caches.size());
+      code->caches.push_back({});
+    }
     code->instructions.push_back(instruction);
     unit = first = instruction.next_offset;
     argument = 0;
@@ -127,27 +135,15 @@ void decode_instructions(Code* code, const unsigned char* bytes, int units) {
   }
 }
 
-Py_ssize_t extra_index() {
-  static const Py_ssize_t index = PyUnstable_Eval_RequestCodeExtraIndex([](void* code) { delete static_cast<Code*>(code); });
-  return index;
-}
-
-// What PyCodeObject::co_extra points to. Read and made here rather than through PyUnstable_Code_SetExtra: that makes room
-// for every user's index, and each user's free function is then called for code that the user never touched.
-struct Extras {
-  Py_ssize_t size;
-  void* values[1];
-};
-
-Code* find_extra(PyCodeObject* object) {
-  auto* extras = static_cast<Extras*>(object->co_extra);
-  Py_ssize_t index = extra_index();
-  return extras && index < extras->size ? static_cast<Code*>(extras->values[index]) : nullptr;
-}
-
+// Extras are made here rather than through PyUnstable_Code_SetExtra: that makes room for every user's index, and each user's
+// free function is then called for code that the user never touched.
 bool store_extra(PyCodeObject* object, Code* code) {
+  using detail::Extras;
+  if (detail::extra_index < 0) {
+    detail::extra_index = PyUnstable_Eval_RequestCodeExtraIndex([](void* code) { delete static_cast<Code*>(code); });
+  }
   auto* extras = static_cast<Extras*>(object->co_extra);
-  Py_ssize_t index = extra_index();
+  Py_ssize_t index = detail::extra_index;
   Py_ssize_t before = extras ? extras->size : 0;
   if (index < 0) return false;
   if (index >= before) {
@@ -163,8 +159,9 @@ bool store_extra(PyCodeObject* object, Code* code) {
 
 }  // namespace
 
-const Code* decode(PyCodeObject* object) {
-  if (const Code* found = find_extra(object)) return found;
+Py_ssize_t detail::extra_index = -1;
+
+const Code* detail::decode_new(PyCodeObject* object) {
   auto code = std::make_unique<Code>();
   code->object = object;
   code->locals_count = object->co_nlocalsplus;

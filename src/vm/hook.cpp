@@ -3,15 +3,10 @@
 #include "vm/interpreter.h"
 
 namespace dynrun::vm {
+
+Hook the_hook;
+
 namespace {
-
-Engine* the_engine = nullptr;
-FramePolicy policy = FramePolicy::kOff;
-bool (*filter)(python::Frame*) = nullptr;
-Counters the_counters;
-bool stress = false;
-
-bool installed = false;
 
 // A generator function's own frame only makes the generator: CPython does that.
 bool makes_generator(python::Frame* frame) {
@@ -29,7 +24,7 @@ PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
 
 void count_foreign(PyThreadState* thread, python::Frame* frame) {
   if (makes_generator(frame)) return;
-  ++(dynrun_is_monitored(thread, frame->code) ? the_counters.frames_traced : the_counters.frames_cpython);
+  ++(dynrun_is_monitored(thread, frame->code) ? counters().frames_traced : counters().frames_cpython);
 }
 
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began) {
@@ -37,38 +32,32 @@ PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool 
   // A hook changes which events a tracer sees (no call is inlined): there is none while this frame runs.
   dynrun_set_hook(nullptr);
   PyObject* result = dynrun_evaluate(thread, frame, throwing, began);
-  if (installed) dynrun_set_hook(&hook);
+  if (the_hook.installed) dynrun_set_hook(&hook);
   return result;
 }
 
 bool is_wanted(PyThreadState* thread, python::Frame* frame) {
-  if (policy == FramePolicy::kOff) return false;
+  if (the_hook.policy == FramePolicy::kOff) return false;
   if (makes_generator(frame)) return false;
   if (dynrun_is_monitored(thread, frame->code)) return false;
-  return policy == FramePolicy::kAll || !filter || filter(frame);
+  return the_hook.policy == FramePolicy::kAll || !the_hook.filter || the_hook.filter(frame);
 }
 
-Engine* engine() {
-  return the_engine;
-}
 void set_engine(Engine* engine) {
-  the_engine = engine;
+  the_hook.engine = engine;
 }
 void set_frame_policy(FramePolicy chosen) {
-  policy = chosen;
+  the_hook.policy = chosen;
 }
 void set_frame_filter(bool (*wants)(python::Frame* frame)) {
-  filter = wants;
+  the_hook.filter = wants;
 }
 Counters& counters() {
-  return the_counters;
+  return the_hook.counters;
 }
 
 void set_hand_over_stress(bool on) {
-  stress = on;
-}
-bool stressing() {
-  return stress;
+  the_hook.stress = on;
 }
 bool stress_wants(const bytecode::Code& code, int pc) {
   code.handed_over.resize(code.instructions.size());
@@ -79,13 +68,13 @@ bool stress_wants(const bytecode::Code& code, int pc) {
 
 const char* install_frame_hook() {
   if (const char* wrong = dynrun_check_internals()) return wrong;
-  installed = true;
+  the_hook.installed = true;
   dynrun_set_hook(&hook);
   return nullptr;
 }
 
 void remove_frame_hook() {
-  installed = false;
+  the_hook.installed = false;
   dynrun_set_hook(nullptr);
 }
 

@@ -60,6 +60,7 @@ Activation* Interpreter::link(python::Frame* frame, Continuation continuation, P
   activation->stack_pointer = frame->localsplus + frame->stack_top;
   activation->caller = top;
   activation->continuation = continuation;
+  activation->resumption = Resumption::kNone;
   activation->held = held;
   std::ptrdiff_t last = frame->previous_instruction - code_units(frame->code);
   bool resumed = frame->owner == python::kOwnedByGenerator && activation->code->supported;
@@ -74,7 +75,7 @@ Activation* Interpreter::link(python::Frame* frame, Continuation continuation, P
   frame->previous = reinterpret_cast<python::Frame*>(thread->cframe->current_frame);
   frame->stack_top = -1;  // while it runs, its stack is nobody else's business
   set_current(frame);
-  ++counters().frames_vm;
+  ++the_hook.counters.frames_vm;
   return activation;
 }
 
@@ -102,12 +103,13 @@ Activation* Interpreter::start(python::Frame* frame, Continuation continuation, 
 
 Status Interpreter::began_call() {
   if (observer) return Status::kSwitched;
-  if (!top->code->supported || !is_wanted(thread, top->frame)) {
+  bool plain = the_hook.policy == FramePolicy::kAll && is_untraced(top->code->object);
+  if (!top->code->supported || (!plain && !is_wanted(thread, top->frame))) {
     --counters().frames_vm;
     count_foreign(thread, top->frame);
     return Status::kRefuse;
   }
-  if (Engine* asked = engine()) observer = asked->starting(*this, *top);
+  if (the_hook.engine) observer = the_hook.engine->starting(*this, *top);
   return Status::kSwitched;
 }
 
@@ -115,6 +117,7 @@ Status Interpreter::finish(PyObject* value) {
   if (observer) observer->leaving(*this, *top, value);
   python::Frame* frame = top->frame;
   bool is_base = top == base;
+  Resumption by = top->resumption;
   Continuation continuation;
   PyObject* held;
   dynrun_leave_python(thread);
@@ -124,6 +127,7 @@ Status Interpreter::finish(PyObject* value) {
     result = value;
     return Status::kDone;
   }
+  if (by != Resumption::kNone) return generator_returned(by, value);
   if (continuation == Continuation::kPushResult && !tracing_switched()) {
     top->push(value);
     return Status::kSwitched;
@@ -131,14 +135,49 @@ Status Interpreter::finish(PyObject* value) {
   return deliver(continuation, held, value);
 }
 
+bool Interpreter::resume_inside(PyObject* generator, PyObject* sent, Resumption by, Status* status) {
+  if (observer || stressing()) return false;
+  python::Frame* frame = dynrun_resumable_frame(generator, sent);
+  if (!frame || !bytecode::decode(frame->code)->supported) return false;
+  bool plain = the_hook.policy == FramePolicy::kAll && is_untraced(frame->code);
+  if (!plain && !is_wanted(thread, frame)) return false;
+  if (the_hook.engine && the_hook.engine->resuming(*this, *top)) return false;
+  dynrun_resume_generator(thread, generator, sent);
+  Activation* resumed = start(frame, Continuation::kPushResult, nullptr);
+  if (resumed) resumed->resumption = by;
+  *status = resumed ? Status::kSwitched : Status::kError;
+  return true;
+}
+
+Status Interpreter::generator_yielded(PyObject* value) {
+  top->push(value);
+  return tracing_switched() ? Status::kHandOver : Status::kSwitched;
+}
+
+Status Interpreter::generator_returned(Resumption by, PyObject* value) {
+  const Instruction& caller = top->code->instructions[top->pc - 1];
+  if (by == Resumption::kForIter) {
+    top->pc = caller.argument + 1;  // behind the END_FOR
+    PyObject* iterator = top->pop();
+    Py_DECREF(value);
+    Py_DECREF(iterator);
+  } else {
+    top->pc = caller.argument;
+    top->push(value);
+  }
+  return tracing_switched() ? Status::kHandOver : Status::kSwitched;
+}
+
 Status Interpreter::yield(PyObject* value) {
   python::Frame* frame = top->frame;
+  bool inside = top->resumption != Resumption::kNone;
   Continuation continuation;
   PyObject* held;
   dynrun_leave_python(thread);
   unlink_top(&continuation, &held);
   dynrun_suspend_generator(thread, frame);
   frame->previous = nullptr;
+  if (inside) return generator_yielded(value);
   result = value;
   return Status::kDone;
 }
@@ -242,6 +281,8 @@ bool Interpreter::hand_over() {
 bool Interpreter::leave_to_cpython() {
   python::Frame* frame = top->frame;
   bool is_base = top == base;
+  Resumption by = top->resumption;
+  PyObject* generator = by == Resumption::kNone ? nullptr : dynrun_generator_of(frame);  // on its caller's stack
   Continuation continuation;
   PyObject* held;
   unlink_top(&continuation, &held);
@@ -250,6 +291,8 @@ bool Interpreter::leave_to_cpython() {
     result = value;
     return false;
   }
+  if (value && generator)
+    return settle(dynrun_is_suspended(generator) ? generator_yielded(value) : generator_returned(by, value));
   if (value) return settle(deliver(continuation, held, value));
   Py_XDECREF(held);
   return unwind(true);
@@ -306,6 +349,12 @@ bool Interpreter::loop() {
   for (;;) {
     if (static_cast<bool>(observer) != kObserved) return true;
     Activation* here = top;
+    if (kObserved && here->resumption != Resumption::kNone) {
+      // Back in a generator that was resumed inside this machine before the observer came.
+      if (the_hook.engine) the_hook.engine->finished(*this);
+      observer = nullptr;
+      return true;
+    }
     const Instruction* instructions = here->code->instructions.data();
     std::uint16_t* units = code_units(here->frame->code);
     Status status;
@@ -333,19 +382,19 @@ bool Interpreter::loop() {
         continue;
       }
       const bool one_by_one = stressing();
-      python::Frame* const frame = here->frame;
-      PyObject** const locals = frame->localsplus;
-      PyObject* const constants = frame->code->co_consts;
+      const HotFrame hot{*this, here->frame->localsplus, here->frame->code, here->code->caches.data(), here->frame};
       std::int32_t pc = here->pc;
       PyObject** sp = here->stack_pointer;
       do {
         const Instruction& instruction = instructions[pc++];
+        hot.frame->previous_instruction = units + instruction.offset;
+        HotResult ran = run_hot(hot, instruction, pc, sp);
         status = Status::kNext;
-        if (run_hot(*this, locals, constants, instruction, pc, sp)) continue;
-        frame->previous_instruction = units + instruction.offset;
+        if (ran == HotResult::kDone) continue;
         here->pc = pc;
         here->stack_pointer = sp;
-        status = kOperations[static_cast<int>(instruction.opcode)](*this, *here, instruction);
+        status = ran == HotResult::kError ? Status::kError
+                                          : kOperations[static_cast<int>(instruction.opcode)](*this, *here, instruction);
         if (status != Status::kNext) break;
         pc = here->pc;
         sp = here->stack_pointer;
@@ -355,7 +404,7 @@ bool Interpreter::loop() {
         here->stack_pointer = sp;
         continue;
       }
-      if (!settle(status)) return false;
+      if (status != Status::kSwitched && !settle(status)) return false;
     }
   }
 }
@@ -375,12 +424,12 @@ PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
     bool running = true;
     if (throwing) {
       running = settle(Status::kError);
-    } else if (Engine* asked = engine()) {
+    } else if (the_hook.engine) {
       bool generator = frame->owner == python::kOwnedByGenerator;
-      observer = generator ? asked->resuming(*this, *top) : asked->starting(*this, *top);
+      observer = generator ? the_hook.engine->resuming(*this, *top) : the_hook.engine->starting(*this, *top);
     }
     while (running) running = observer ? loop<true>() : loop<false>();
-    if (Engine* told = engine()) told->finished(*this);
+    if (the_hook.engine) the_hook.engine->finished(*this);
     observer = nullptr;
   }
   current = static_cast<Interpreter*>(parent);

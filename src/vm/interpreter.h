@@ -37,9 +37,16 @@ class Interpreter final : public Machine {
   Status finish(PyObject* value);
   /// The top activation, a generator's, yields `value` (stolen).
   Status yield(PyObject* value);
+  /// Resumes a generator or coroutine with `sent` (stolen on success) as a call of the top activation. False: nothing was done.
+  bool resume_inside(PyObject* generator, PyObject* sent, Resumption by, Status* status);
   /// Gives the result of a call to the activation that made it (the top). Steals both.
   Status deliver(Continuation continuation, PyObject* held, PyObject* value);
 
+  /// Whether nothing traces, profiles or monitors frames of `code`. False: perhaps something does.
+  bool is_untraced(PyCodeObject* code) const {
+    return !thread->c_tracefunc && !thread->c_profilefunc && *monitoring_version_ == known_monitoring_version_ &&
+           !code->_co_monitoring;
+  }
   bool wants_attention() const { return *eval_breaker_ != 0; }
   /// After a call into C: signals and the like, and a switch to tracing.
   Status after_call() {
@@ -60,6 +67,8 @@ class Interpreter final : public Machine {
   bool unwind(bool add_traceback);
   bool hand_over();
   bool leave_to_cpython();
+  Status generator_yielded(PyObject* value);
+  Status generator_returned(Resumption by, PyObject* value);
   bool observe(Decision decision);
   /// Whether tracing, profiling or monitoring was switched since the machine began, and now concerns the top frame.
   bool tracing_switched() const {
@@ -77,16 +86,27 @@ inline std::uint16_t* code_units(PyCodeObject* code) {
   return reinterpret_cast<std::uint16_t*>(code->co_code_adaptive);
 }
 
+/// What decides about new frames.
+struct Hook {
+  Engine* engine = nullptr;
+  FramePolicy policy = FramePolicy::kOff;
+  bool (*filter)(python::Frame*) = nullptr;
+  Counters counters;
+  bool stress = false;
+  bool installed = false;
+};
+extern Hook the_hook;
+
 /// Whether the hook gives this new or resumed frame to the VM.
 bool is_wanted(PyThreadState* thread, python::Frame* frame);
 /// Runs `frame`, which is consumed, in CPython's evaluator; `began`: the VM has counted it as a call.
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began);
 /// Counts `frame`, which CPython is going to run from its start.
 void count_foreign(PyThreadState* thread, python::Frame* frame);
-Engine* engine();
-
 /// Hand-over stress: whether this boundary is to be handed over now (once for each).
 bool stress_wants(const bytecode::Code& code, int pc);
-bool stressing();
+inline bool stressing() {
+  return the_hook.stress;
+}
 
 }  // namespace dynrun::vm

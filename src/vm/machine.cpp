@@ -4,14 +4,6 @@
 
 namespace dynrun::vm {
 
-bool Machine::is_inlinable(PyObject* callable) {
-  if (!PyFunction_Check(callable)) return false;
-  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (function->vectorcall != _PyFunction_Vectorcall) return false;
-  int flags = reinterpret_cast<PyCodeObject*>(function->func_code)->co_flags;
-  return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
-}
-
 Activation* Machine::push_call(PyObject* function, PyObject* const* arguments, Py_ssize_t positional, PyObject* keyword_names,
                                Continuation continuation, PyObject* held) {
   auto& interpreter = static_cast<Interpreter&>(*this);

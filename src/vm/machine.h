@@ -25,6 +25,9 @@ enum class Continuation : std::uint8_t {
   kReturnBase,    // the base activation: the Machine is done
 };
 
+/// What the caller of a generator that runs inside the machine was doing. No observer is attached while one runs.
+enum class Resumption : std::uint8_t { kNone, kForIter, kSend };
+
 struct Activation {
   python::Frame* frame = nullptr;
   const bytecode::Code* code = nullptr;
@@ -32,7 +35,8 @@ struct Activation {
   PyObject** stack_pointer = nullptr;                     // one past the top
   Activation* caller = nullptr;                           // null for the base
   Continuation continuation = Continuation::kReturnBase;  // what the caller does with the result
-  PyObject* held = nullptr;                               // strong; for kDropPushHeld
+  Resumption resumption = Resumption::kNone;
+  PyObject* held = nullptr;  // strong; for kDropPushHeld
 
   PyObject** locals() { return frame->localsplus; }
   PyObject** stack_base() { return frame->localsplus + code->locals_count; }
@@ -104,7 +108,14 @@ class Machine {
   /// Clears the top frame and drops it without a result (a replayed segment's exit has fewer frames than its entry had).
   void drop_top();
 
-  static bool is_inlinable(PyObject* callable);  // a Python function whose code is no generator, coroutine or async generator
+  /// A Python function whose code is no generator, coroutine or async generator.
+  static bool is_inlinable(PyObject* callable) {
+    if (!PyFunction_Check(callable)) return false;
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    if (function->vectorcall != _PyFunction_Vectorcall) return false;
+    int flags = reinterpret_cast<PyCodeObject*>(function->func_code)->co_flags;
+    return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+  }
 };
 
 /// Runs `frame` to its end in a new machine: the frame hook's body. `throwing` as for _PyEval_EvalFrameDefault.

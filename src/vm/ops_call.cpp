@@ -16,9 +16,10 @@ Status push_python_call(Interpreter& vm, Activation& top, PyObject* callable, Py
   return called ? vm.began_call() : Status::kError;
 }
 
-// Calls a function of C's by the convention that CPython's specialised CALL uses for it: without a recursion check. False: it
-// is none of those.
-bool call_directly(PyObject* callable, PyObject** arguments, Py_ssize_t total, PyObject* names, PyObject** result) {
+// Calls a function of C's by the convention that CPython's specialised CALL uses for it, with a recursion check where that has
+// one. False: it is none of those.
+bool call_directly(PyThreadState* thread, PyObject* callable, PyObject** arguments, Py_ssize_t total, PyObject* names,
+                   PyObject** result) {
   constexpr int kWithKeywords = METH_FASTCALL | METH_KEYWORDS;
   PyObject* self;
   PyMethodDef* method;
@@ -35,6 +36,14 @@ bool call_directly(PyObject* callable, PyObject** arguments, Py_ssize_t total, P
     return false;
   }
   auto function = reinterpret_cast<void (*)()>(method->ml_meth);
+  bool single = !names && ((method->ml_flags == METH_O && total == 1) || (method->ml_flags == METH_NOARGS && total == 0));
+  if (single) {
+    if (thread->c_recursion_remaining <= 0) return false;
+    --thread->c_recursion_remaining;
+    *result = method->ml_meth(self, total ? arguments[0] : nullptr);
+    ++thread->c_recursion_remaining;
+    return true;
+  }
   if (method->ml_flags == kWithKeywords) {
     Py_ssize_t positional = total - (names ? PyTuple_GET_SIZE(names) : 0);
     if (positional < 0) return false;
@@ -111,7 +120,7 @@ DYNRUN_OP(Call) {
     return push_python_call(vm, top, callable, arguments, bottom, positional, names);
   }
   PyObject* result;
-  if (!call_directly(callable, arguments, total, names, &result)) {
+  if (!call_directly(vm.thread, callable, arguments, total, names, &result)) {
     result =
         PyObject_Vectorcall(callable, arguments, static_cast<std::size_t>(positional) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
   }

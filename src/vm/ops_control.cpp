@@ -69,6 +69,8 @@ DYNRUN_OP(GetIter) {
 
 DYNRUN_OP(ForIter) {
   PyObject* iterator = top.peek(1);
+  Status status;
+  if (PyGen_CheckExact(iterator) && vm.resume_inside(iterator, Py_None, Resumption::kForIter, &status)) return status;
   PyObject* next = Py_TYPE(iterator)->tp_iternext(iterator);
   if (next) {
     top.push(next);

@@ -19,6 +19,12 @@ DYNRUN_OP(Send) {
   PyObject* value = nullptr;
   bool finished = false;
   if (PyGen_CheckExact(receiver) || PyCoro_CheckExact(receiver)) {
+    --top.stack_pointer;
+    Status status;
+    if (vm.resume_inside(receiver, sent, Resumption::kSend, &status)) return status;
+    ++top.stack_pointer;
+  }
+  if (PyGen_CheckExact(receiver) || PyCoro_CheckExact(receiver)) {
     PySendResult result = PyIter_Send(receiver, sent, &value);
     finished = result == PYGEN_RETURN;
   } else {

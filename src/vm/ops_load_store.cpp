@@ -172,6 +172,27 @@ DYNRUN_OP(SetupAnnotations) {
 DYNRUN_OP(LoadAttr) {
   PyObject* name = name_at(top, instruction.argument >> 1);
   PyObject* owner = top.pop();
+  if (!vm.observer && !(instruction.argument & 1)) {
+    // A property written in Python is called as any function is.
+    auto* cache = const_cast<DynrunInlineCache*>(&top.code->caches[instruction.cache]);
+    PyObject* value = nullptr;
+    switch (dynrun_load_attribute(cache, owner, name, 0, &value)) {
+      case kDynrunAttributeGetter:
+        if (Machine::is_inlinable(value)) {
+          Activation* called = vm.push_call(value, &owner, 1, nullptr, Continuation::kPushResult);
+          Py_DECREF(value);
+          return called ? vm.began_call() : Status::kError;
+        }
+        Py_DECREF(value);
+        break;
+      case kDynrunAttributeValue:
+        Py_DECREF(owner);
+        top.push(value);
+        return Status::kNext;
+      default:
+        break;
+    }
+  }
   if (!(instruction.argument & 1)) {
     PyObject* value = PyObject_GetAttr(owner, name);
     Py_DECREF(owner);
@@ -209,10 +230,27 @@ DYNRUN_OP(LoadSuperAttr) {
   PyObject* arguments[] = {type.get(), self.get()};
   // Without arguments `super` reads the same two from the frame; given to it, nothing has to be looked for.
   bool plain = super.get() == reinterpret_cast<PyObject*>(&PySuper_Type) && PyType_Check(type.get());
+  PyObject* name = name_at(top, instruction.argument >> 2);
+  if (plain) {
+    PyObject* found = nullptr;
+    bool method = instruction.argument & 1;
+    switch (dynrun_load_super_attribute(reinterpret_cast<PyTypeObject*>(type.get()), self.get(), name, method, &found)) {
+      case kDynrunAttributeMethod:
+        top.push(found);
+        top.push(self.release());
+        return Status::kNext;
+      case kDynrunAttributeValue:
+        if (method) top.push(nullptr);
+        top.push(found);
+        return Status::kNext;
+      default:
+        break;
+    }
+  }
   std::size_t count = plain || (instruction.argument & 2) ? 2 : 0;
   python::Ref object = python::Ref::steal(PyObject_Vectorcall(super.get(), arguments, count, nullptr));
   if (!object) return Status::kError;
-  PyObject* value = PyObject_GetAttr(object.get(), name_at(top, instruction.argument >> 2));
+  PyObject* value = PyObject_GetAttr(object.get(), name);
   if (!value) return Status::kError;
   if (instruction.argument & 1) top.push(nullptr);
   top.push(value);
