@@ -17,7 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SUITE_LIMIT = 20 * 60  # seconds; the whole is meant to take under thirty minutes
 # The options of each run of a suite's run.py: one run a tuple.
-QUICK_RUNS = {"lang": [()], "models": [("--filter=resnet18",)]}
+QUICK_RUNS = {"conformance": [], "lang": [()], "models": [("--filter=resnet18",)]}
 FULL_RUNS = {"cli": [(), ("--vm=all",)],
              "lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
                       ("--stress=drop",), ("--stress=handover",)]}
