@@ -2,6 +2,7 @@
 
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
 
@@ -71,6 +72,17 @@ void push_arguments(const graph::Node& node, const ValueOf& value, torch::jit::S
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     stack.push_back(build(node.arguments[i], *formals[i].real_type(), value));
   }
+}
+
+void call(const graph::Node& node, torch::jit::Stack& stack) {
+  const auto& formals = node.op.schema().arguments();
+  bool factory = std::none_of(formals.begin(), formals.end(), [](const c10::Argument& formal) {
+    const c10::Type& type = *formal.real_type();
+    return type.kind() == c10::TypeKind::TensorType || type.isSubtypeOf(*c10::ListType::ofTensors());
+  });
+  std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+  if (factory) below.emplace();
+  node.op.callBoxed(stack);
 }
 
 void take_results(const graph::Node& node, torch::jit::Stack& stack,

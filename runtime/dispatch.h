@@ -13,6 +13,10 @@ namespace dynrun::runtime {
 void push_arguments(const graph::Node& node, const std::function<const c10::IValue&(graph::ValueId)>& value,
                     torch::jit::Stack& stack);
 
+/// Calls the node's operator as Python's binding for it does: one that takes no tensor, a factory, below autograd, so that what it does
+/// to its own result counts as no version.
+void call(const graph::Node& node, torch::jit::Stack& stack);
+
 /// Calls `store(output, IValue)` for each entry of `node.outputs` that stands for a value.
 void take_results(const graph::Node& node, torch::jit::Stack& stack,
                   const std::function<void(graph::ValueId, c10::IValue)>& store);

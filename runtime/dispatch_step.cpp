@@ -38,7 +38,7 @@ class DispatchStep final : public Step {
     c10::IValue scratch;
     push_arguments(
         node_, [&](ValueId id) -> const c10::IValue& { return scratch = slots[slot(id)]; }, stack);
-    node_.op.callBoxed(stack);
+    call(node_, stack);
     take_results(node_, stack, [&](ValueId id, c10::IValue result) { put(slots, id, std::move(result)); });
   }
 

@@ -37,7 +37,7 @@ class Replayer final : public Executable {
         mode = &node.mode;
       }
       push_arguments(node, value, stack);
-      node.op.callBoxed(stack);
+      call(node, stack);
       take_results(node, stack, store);
       for (ValueId id : dead_after_[i]) values[index(id)] = c10::IValue();
     }
