@@ -1,7 +1,5 @@
 #include "lowering/loops/decompose.h"
 
-#include <limits>
-
 namespace dynrun::lowering {
 namespace {
 
@@ -89,17 +87,7 @@ void deviation(RuleContext& c) {
   c.define_reduced(unary(PointOp::kSqrt, moments(c.operand("self", type.dtype), mask, correction_of(c)).variance), mask);
 }
 
-void variance_mean(RuleContext& c) {
-  need_float(c.out().dtype);
-  const graph::TensorType& type = c.type("self");
-  auto mask = mask_of(c, "dim", type.sizes);
-  Moments m = moments(c.operand("self", type.dtype), mask, correction_of(c));
-  c.define_reduced(m.variance, mask, 0);
-  // Eager updates the mean number by number: an infinity among several gives NaN.
-  Expr infinite = compare(PointOp::kEq, unary(PointOp::kAbs, m.mean), number(std::numeric_limits<double>::infinity(), m.mean));
-  bool several = reduced_count(type.sizes, mask) > 1;
-  c.define_reduced(several ? where(infinite, number(std::numeric_limits<double>::quiet_NaN(), m.mean), m.mean) : m.mean, mask, 1);
-}
+// var_mean is left to libtorch: its mean is NaN or infinite by the place of an infinity in the row.
 
 struct SoftmaxParts {
   Expr shifted, exponential, total;
@@ -201,8 +189,6 @@ const RuleTable& reduction_rules() {
       {"aten::var.dim", variance},
       {"aten::std.correction", deviation},
       {"aten::std.dim", deviation},
-      {"aten::var_mean.correction", variance_mean},
-      {"aten::var_mean.dim", variance_mean},
       {"aten::softmax.int", softmax},
       {"aten::_softmax", softmax},
       {"aten::log_softmax.int", log_softmax},
