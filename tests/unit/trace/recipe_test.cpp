@@ -3,7 +3,6 @@
 #include "interpreter.h"
 
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace dynrun::trace {
@@ -20,14 +19,7 @@ struct Book {
   std::vector<at::Tensor> outputs;
   std::vector<Ref> hosts;
 
-  template <typename K = Kitchen>
-  K kitchen() {
-    if constexpr (std::is_constructible_v<K, const RecipeBook&, const std::vector<PyObject*>&, const std::vector<at::Tensor>&>) {
-      return K(book, sources, outputs);
-    } else {
-      return K(book, sources, hosts, outputs);
-    }
-  }
+  Kitchen kitchen() { return Kitchen(book, sources, hosts, outputs); }
   RecipeId add(RecipeKind kind, std::vector<RecipeId> children = {}, Ref object = Ref()) {
     RecipeNode node;
     node.kind = kind;
