@@ -7,7 +7,6 @@ import torch
 
 FUNCTION_GROUPS = {"torch": torch._C._VariableFunctions, "nn": torch._C._nn, "fft": torch._C._fft, "linalg": torch._C._linalg,
                    "special": torch._C._special, "sparse": torch._C._sparse, "nested": torch._C._nested, "torch._C": torch._C}
-MODELLED_SETTERS = {("torch._C", "_set_grad_enabled"), ("torch._C", "set_grad_enabled")}
 
 
 def is_function(value):

@@ -46,8 +46,12 @@ class Namespace {
     run(source);
   }
   void run(const std::string& source) { checked(PyRun_String(source.c_str(), Py_file_input, dict_.get(), dict_.get())); }
-  Ref eval(const std::string& expression) { return checked(PyRun_String(expression.c_str(), Py_eval_input, dict_.get(), dict_.get())); }
-  std::string text(const std::string& expression) { return PyUnicode_AsUTF8(checked(PyObject_Str(eval(expression).get())).get()); }
+  Ref eval(const std::string& expression) {
+    return checked(PyRun_String(expression.c_str(), Py_eval_input, dict_.get(), dict_.get()));
+  }
+  std::string text(const std::string& expression) {
+    return PyUnicode_AsUTF8(checked(PyObject_Str(eval(expression).get())).get());
+  }
   void set(const char* name, PyObject* value) { PyDict_SetItemString(dict_.get(), name, value); }
   PyObject* dict() const { return dict_.get(); }
 

@@ -47,7 +47,8 @@ std::string counts(Engine& engine) {
 // "guard: was W, is N" of each miss
 std::string misses(Engine& engine) {
   std::string text;
-  for (const report::GuardMiss& miss : engine.report().guard_misses) text += miss.guard + ": was " + miss.was + ", is " + miss.now + "\n";
+  for (const report::GuardMiss& miss : engine.report().guard_misses)
+    text += miss.guard + ": was " + miss.was + ", is " + miss.now + "\n";
   return text;
 }
 

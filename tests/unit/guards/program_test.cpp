@@ -30,9 +30,13 @@ class FakeFrame {
   python::Frame* memory_;
 };
 
-Ref name(const char* text) { return Ref::steal(PyUnicode_InternFromString(text)); }
+Ref name(const char* text) {
+  return Ref::steal(PyUnicode_InternFromString(text));
+}
 
-SourceId local(Program& program, int slot, const char* text) { return program.read(SourceKind::kLocal, 0, slot, name(text).get()); }
+SourceId local(Program& program, int slot, const char* text) {
+  return program.read(SourceKind::kLocal, 0, slot, name(text).get());
+}
 
 bool holds(const Program& program, const std::vector<PyObject*>& locals, PyObject* function = nullptr) {
   FakeFrame frame(locals, function);
@@ -222,7 +226,8 @@ TEST_CASE("properties, slots, methods, super() and class attributes are read aga
   program.check_code(program.read(SourceKind::kPropertyGetter, property, 0, nullptr), python.eval("B.p.fget").get());
   SourceId wrapped = program.read(SourceKind::kTypeAttribute, type_of, 0, name("s").get());
   program.check_code(program.read(SourceKind::kWrapped, wrapped, 0, nullptr), python.eval("B.s").get());
-  program.check_code(program.read(SourceKind::kSuperAttribute, type_of, 0, name("f").get(), type.get()), python.eval("A.f").get());
+  program.check_code(program.read(SourceKind::kSuperAttribute, type_of, 0, name("f").get(), type.get()),
+                     python.eval("A.f").get());
   program.check_equals(program.read(SourceKind::kMember, root, 0, name("slot").get(), python.eval("B.__dict__['slot']").get()),
                        python.eval("5").get());
   program.check_code(program.read(SourceKind::kMethodFunction, bound, 0, nullptr), python.eval("B.f").get());
@@ -268,8 +273,9 @@ TEST_CASE("tensors are guarded by what their type is, not by their contents") {
   program.check_tensor(local(program, 0, "x"), tensor_of(one.get()));
   CHECK(program.print() == "x: tensor Float[2, 3] strides [3, 1] on cpu\n");
   CHECK(holds(program, {tensor("torch.zeros(2, 3)").get()}));
-  for (const char* other : {"torch.ones(2, 3, dtype=torch.float64)", "torch.ones(3, 2)", "torch.ones(3, 2).t()", "torch.ones(2, 3, requires_grad=True)",
-                            "torch.ones(2, 3, device='meta')", "torch.ones(2, 3).to_sparse()", "torch.nn.Parameter(torch.ones(2, 3))", "[1]"}) {
+  for (const char* other : {"torch.ones(2, 3, dtype=torch.float64)", "torch.ones(3, 2)", "torch.ones(3, 2).t()",
+                            "torch.ones(2, 3, requires_grad=True)", "torch.ones(2, 3, device='meta')",
+                            "torch.ones(2, 3).to_sparse()", "torch.nn.Parameter(torch.ones(2, 3))", "[1]"}) {
     INFO(other);
     CHECK_FALSE(holds(program, {tensor(other).get()}));
   }

@@ -25,7 +25,9 @@ void build_table() {
 TEST_CASE("a C callable has one class, however it is reached") {
   build_table();
   Namespace python("import torch, math, operator\nitems = []\nx = torch.ones(2)\nclass L(list): pass\n");
-  auto class_of = [&](const char* expression) { return std::string(class_name(classify(python.eval(expression).get()).call_class)); };
+  auto class_of = [&](const char* expression) {
+    return std::string(class_name(classify(python.eval(expression).get()).call_class));
+  };
   CHECK(class_of("len") == "pure");
   CHECK(class_of("math.sqrt") == "pure");
   CHECK(class_of("open") == "opaque");
@@ -51,13 +53,16 @@ TEST_CASE("attributes of a tensor by their descriptors, operators of torch.ops b
   build_table();
   Namespace python("import torch\nfrom torch import ops\n");
   auto attribute = [&](const char* name) {
-    return std::string(class_name(classify_attribute(python.eval(std::string("torch._C.TensorBase.__dict__['") + name + "']").get()).call_class));
+    return std::string(class_name(
+        classify_attribute(python.eval(std::string("torch._C.TensorBase.__dict__['") + name + "']").get()).call_class));
   };
   CHECK(attribute("shape") == "modelled");
   CHECK(attribute("T") == "transparent");
   for (const char* name : {"data", "grad", "grad_fn", "_base", "_version"}) CHECK(attribute(name) == "opaque");
   CHECK(classify_attribute(nullptr).call_class == CallClass::kOpaque);
-  auto op = [&](const char* expression) { return std::string(class_name(classify_operator(python.eval(expression).get()).call_class)); };
+  auto op = [&](const char* expression) {
+    return std::string(class_name(classify_operator(python.eval(expression).get()).call_class));
+  };
   CHECK(op("ops.aten.add") == "transparent");
   CHECK(op("ops.aten.add.Tensor") == "transparent");
   CHECK(op("ops.aten.relu.default") == "transparent");

@@ -29,7 +29,9 @@ struct Recording {
   std::string text() const { return graph::print(*recorder.graph()); }
 };
 
-at::Tensor floats(at::IntArrayRef sizes) { return at::ones(sizes); }
+at::Tensor floats(at::IntArrayRef sizes) {
+  return at::ones(sizes);
+}
 
 }  // namespace
 
@@ -87,7 +89,10 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
     return it.recorder.refusal();
   };
   CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x); }) == Refusal::kDataDependent);
-  CHECK(refused([](Recording&, const at::Tensor& x) { x.sum().item(); x.neg(); }) != Refusal::kNone);
+  CHECK(refused([](Recording&, const at::Tensor& x) {
+          x.sum().item();
+          x.neg();
+        }) != Refusal::kNone);
   at::Tensor unknown = floats({2});
   CHECK(refused([&](Recording&, const at::Tensor&) { at::neg(unknown); }) == Refusal::kUnknownTensor);
   CHECK(refused([](Recording&, const at::Tensor& x) { x.to_sparse(); }) != Refusal::kNone);

@@ -46,7 +46,8 @@ TEST_CASE("containers are made anew, outside objects and constants are themselve
   RecipeId a = it.source(outside.get()), one = it.constant(python.eval("1")), key = it.constant(python.eval("'k'"));
   RecipeId list = it.add(RecipeKind::kList, {one, a});
   RecipeId dict = it.add(RecipeKind::kDict, {key, list});
-  RecipeId tuple = it.add(RecipeKind::kTuple, {list, dict, it.add(RecipeKind::kSet, {one}), it.add(RecipeKind::kSlice, {one, one, one})});
+  RecipeId tuple =
+      it.add(RecipeKind::kTuple, {list, dict, it.add(RecipeKind::kSet, {one}), it.add(RecipeKind::kSlice, {one, one, one})});
   Kitchen first = it.kitchen(), second = it.kitchen();
   python.set("x", first.make(tuple));
   python.set("y", second.make(tuple));
@@ -88,7 +89,9 @@ TEST_CASE("instances get their attributes, items and slots without running __ini
 }
 
 TEST_CASE("functions, cells, methods and iterators come back in the state they were in") {
-  Namespace python("def make():\n  n = 1\n  def f(x, k=2, *, flag=3): return x + n, k, flag\n  return f\nf = make()\nitems = [10, 20, 30]\n");
+  Namespace python(
+      "def make():\n  n = 1\n  def f(x, k=2, *, flag=3): return x + n, k, flag\n  return f\nf = make()\nitems = [10, 20, "
+      "30]\n");
   Book it;
   Ref globals = Ref::borrow(python.dict());
   RecipeId cell = it.add(RecipeKind::kCell, {it.constant(python.eval("5"))});
