@@ -173,8 +173,8 @@ void Session::end_recording(bool finished) {
   }
   captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
-  kept_.emplace_back(&entry, segment.get());
   engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
+  kept_.push_back(entry.segments.front());
 }
 
 Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
@@ -259,8 +259,9 @@ void Session::close_visit(vm::Activation& activation) {
   if (apart) {
     engine_.run_apart(visit->code);
     if (engine_.runs_apart(visit->code)) {
-      for (std::size_t i = visit->kept; i < kept_.size(); i++)
-        std::erase_if(kept_[i].first->segments, [&](const auto& segment) { return segment.get() == kept_[i].second; });
+      for (std::size_t i = visit->kept; i < kept_.size(); i++) {
+        if (std::shared_ptr<trace::Segment> segment = kept_[i].lock()) std::erase(engine_.entry_at(segment->entry).segments, segment);
+      }
       kept_.resize(std::min(kept_.size(), visit->kept));
     }
   }

@@ -66,7 +66,7 @@ class Session final : public vm::Observer {
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
   std::vector<Visit> visits_;
-  std::vector<std::pair<Entry*, trace::Segment*>> kept_;
+  std::vector<std::weak_ptr<trace::Segment>> kept_;
   vm::Activation* handed_by_ = nullptr;  // the caller of a frame that was handed to CPython, and where it goes on
   std::int32_t handed_pc_ = 0;
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run

@@ -105,6 +105,7 @@ std::string to_json(const Report& report) {
       {"segment_replays", report.segment_replays},
       {"frames_vm", report.frames_vm},
       {"frames_cpython", report.frames_cpython},
+      {"frames_skipped", report.frames_skipped},
       {"frames_handed_over", report.frames_handed_over},
       {"frames_traced", report.frames_traced},
       {"frames_replayed", report.frames_replayed},

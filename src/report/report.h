@@ -47,6 +47,7 @@ struct Report {
   std::uint64_t segment_replays = 0;
   std::uint64_t frames_vm = 0;           // Python frames started in the VM
   std::uint64_t frames_cpython = 0;      // Python frames that CPython ran after the engine had started
+  std::uint64_t frames_skipped = 0;      // of those, the ones that were called with tensors or make them one after the other
   std::uint64_t frames_handed_over = 0;  // of frames_vm, those that ended in CPython
   std::uint64_t frames_traced = 0;       // Python frames that CPython ran because they were traced, profiled or monitored
   std::uint64_t frames_replayed = 0;     // frames that replays stood for
