@@ -131,7 +131,8 @@ inline HotResult hot_load_attribute(const HotFrame& hot, const bytecode::Instruc
 }
 
 /// FOR_ITER over iterators of C's own.
-inline HotResult hot_for_iter(const bytecode::Instruction& instruction, std::int32_t& pc, PyObject**& sp) {
+inline HotResult hot_for_iter(const bytecode::Instruction& instruction, const bytecode::Instruction* instructions,
+                              const bytecode::Instruction*& pc, PyObject**& sp) {
   PyObject* iterator = sp[-1];
   PyTypeObject* type = Py_TYPE(iterator);
   if (type == &PyGen_Type) return HotResult::kSlow;
@@ -145,7 +146,7 @@ inline HotResult hot_for_iter(const bytecode::Instruction& instruction, std::int
     PyErr_Clear();
   }
   --sp;
-  pc = instruction.argument + 1;  // behind the END_FOR
+  pc = instructions + instruction.argument + 1;  // behind the END_FOR
   Py_DECREF(iterator);
   return HotResult::kDone;
 }
@@ -201,135 +202,255 @@ inline HotResult replace_two(PyObject**& sp, PyObject* value) {
   return HotResult::kDone;
 }
 
-/// Runs `instruction` here if it is one of the hot ones and in an easy case. The frame's line is up to date: what frees an
-/// object may run any code.
-inline HotResult run_hot(const HotFrame& hot, const bytecode::Instruction& instruction, std::int32_t& pc, PyObject**& sp) {
+/// Runs instructions from `pc` on while they are hot ones in an easy case. kSlow: `pc` stands behind one that is not, which did
+/// nothing. The frame's line is kept up to date: what frees an object may run any code.
+inline HotResult run_hot(const HotFrame& hot, const bytecode::Instruction* instructions, std::int32_t& pc,
+                         PyObject**& stack_top) {
   using bytecode::Opcode;
-  constexpr HotResult kSlow = HotResult::kSlow, kDone = HotResult::kDone;
   PyObject** const locals = hot.locals;
-  switch (instruction.opcode) {
-    case Opcode::kLoadFast:
-      *sp++ = Py_NewRef(locals[instruction.argument]);
-      return kDone;
-    case Opcode::kLoadFastCheck:
-      if (!locals[instruction.argument]) return kSlow;
-      *sp++ = Py_NewRef(locals[instruction.argument]);
-      return kDone;
-    case Opcode::kLoadConst:
-      *sp++ = Py_NewRef(PyTuple_GET_ITEM(hot.code->co_consts, instruction.argument));
-      return kDone;
-    case Opcode::kLoadDeref: {
-      PyObject* value = PyCell_GET(locals[instruction.argument]);
-      if (!value) return kSlow;
-      *sp++ = Py_NewRef(value);
-      return kDone;
-    }
-    case Opcode::kLoadGlobal: {
-      PyObject* name = PyTuple_GET_ITEM(hot.code->co_names, instruction.argument >> 1);
-      PyObject* value = dynrun_load_global(&hot.caches[instruction.cache], hot.frame->globals, hot.frame->builtins, name);
-      if (!value) return kSlow;
-      if (instruction.argument & 1) *sp++ = nullptr;
-      *sp++ = value;
-      return kDone;
-    }
-    case Opcode::kLoadAttr:
-      return hot_load_attribute(hot, instruction, sp);
-    case Opcode::kStoreAttr: {
-      PyObject *owner = sp[-1], *value = sp[-2];
-      PyObject* name = PyTuple_GET_ITEM(hot.code->co_names, instruction.argument);
-      if (!dynrun_store_attribute(&hot.caches[instruction.cache], owner, name, value)) return kSlow;
-      sp -= 2;
-      Py_DECREF(owner);
-      Py_DECREF(value);
-      return kDone;
-    }
-    case Opcode::kPushNull:
-      *sp++ = nullptr;
-      return kDone;
-    case Opcode::kCopy: {
-      PyObject* value = Py_XNewRef(sp[-instruction.argument]);
-      *sp++ = value;
-      return kDone;
-    }
-    case Opcode::kSwap:
-      std::swap(sp[-1], sp[-instruction.argument]);
-      return kDone;
-    case Opcode::kStoreFast: {
-      PyObject* before = locals[instruction.argument];
-      locals[instruction.argument] = *--sp;
-      Py_XDECREF(before);
-      return kDone;
-    }
-    case Opcode::kPopTop:
-      --sp;
-      Py_DECREF(*sp);
-      return kDone;
-    case Opcode::kPopJumpIfNone:
-    case Opcode::kPopJumpIfNotNone: {
-      PyObject* value = *--sp;
-      if ((value == Py_None) == (instruction.opcode == Opcode::kPopJumpIfNone)) pc = instruction.argument;
-      Py_DECREF(value);
-      return kDone;
-    }
-    case Opcode::kNop:
-      return kDone;
-    case Opcode::kJumpForward:
-    case Opcode::kJumpBackwardNoInterrupt:
-      pc = instruction.argument;
-      return kDone;
-    case Opcode::kJumpBackward:
-      if (hot.vm.wants_attention()) return kSlow;
-      pc = instruction.argument;
-      return kDone;
-    case Opcode::kResume:
-      return hot.vm.wants_attention() ? kSlow : kDone;
-    case Opcode::kForIter:
-      return hot_for_iter(instruction, pc, sp);
-    case Opcode::kPopJumpIfFalse:
-    case Opcode::kPopJumpIfTrue: {
-      PyObject* condition = sp[-1];
-      if (condition != Py_True && condition != Py_False) return kSlow;
-      --sp;
-      if ((condition == Py_True) == (instruction.opcode == Opcode::kPopJumpIfTrue)) pc = instruction.argument;
-      return kDone;
-    }
-    case Opcode::kUnaryNot: {
-      PyObject* operand = sp[-1];
-      if (operand != Py_True && operand != Py_False) return kSlow;
-      sp[-1] = operand == Py_True ? Py_False : Py_True;  // immortal
-      return kDone;
-    }
-    case Opcode::kIsOp: {
-      bool same = (sp[-2] == sp[-1]) != (instruction.argument != 0);
-      return replace_two(sp, same ? Py_True : Py_False);
-    }
-    case Opcode::kCompareOp: {
-      PyObject* answer = fast_comparison(instruction.argument >> 4, sp[-2], sp[-1]);
-      return answer ? replace_two(sp, answer) : kSlow;
-    }
-    case Opcode::kBinaryOp: {
-      PyObject* value = fast_arithmetic(instruction.argument, sp[-2], sp[-1]);
-      if (value) return replace_two(sp, value);
-      if (PyErr_Occurred()) PyErr_Clear();  // no memory: the slow way says so again
-      return kSlow;
-    }
-    case Opcode::kBinarySubscr: {
-      PyObject* item = fast_item(sp[-2], sp[-1]);
-      return item ? replace_two(sp, Py_NewRef(item)) : kSlow;
-    }
-    case Opcode::kStoreSubscr:
-      return hot_store_item(sp);
-    case Opcode::kUnpackSequence:
-      return hot_unpack(instruction, sp);
-    case Opcode::kListAppend: {
-      PyObject* value = *--sp;
-      int appended = PyList_Append(sp[-instruction.argument], value);
-      Py_DECREF(value);
-      return appended < 0 ? HotResult::kError : kDone;
-    }
-    default:
-      return kSlow;
+  std::uint16_t* const units = code_units(hot.code);
+  const bytecode::Instruction* next = instructions + pc;
+  PyObject** sp = stack_top;
+  HotResult result = HotResult::kSlow;
+  // One indirect jump an instruction, which the compiler repeats behind each of them.
+  static const void* const kLabels[] = {
+#define DYNRUN_LABEL(constant, text, kind, jumps) &&op_##constant,
+      DYNRUN_OPCODES(DYNRUN_LABEL)
+#undef DYNRUN_LABEL
+  };
+#define DYNRUN_NEXT()                                              \
+  do {                                                             \
+    instruction = next++;                                          \
+    hot.frame->previous_instruction = units + instruction->offset; \
+    goto* kLabels[static_cast<int>(instruction->opcode)];          \
+  } while (0)
+
+  const bytecode::Instruction* instruction;
+  DYNRUN_NEXT();
+
+op_LoadFast:
+  *sp++ = Py_NewRef(locals[instruction->argument]);
+  DYNRUN_NEXT();
+op_LoadFastCheck:
+  if (!locals[instruction->argument]) goto leave;
+  *sp++ = Py_NewRef(locals[instruction->argument]);
+  DYNRUN_NEXT();
+op_LoadConst:
+  *sp++ = Py_NewRef(PyTuple_GET_ITEM(hot.code->co_consts, instruction->argument));
+  DYNRUN_NEXT();
+op_LoadDeref: {
+  PyObject* value = PyCell_GET(locals[instruction->argument]);
+  if (!value) goto leave;
+  *sp++ = Py_NewRef(value);
+  DYNRUN_NEXT();
+}
+op_LoadGlobal: {
+  PyObject* name = PyTuple_GET_ITEM(hot.code->co_names, instruction->argument >> 1);
+  PyObject* value = dynrun_load_global(&hot.caches[instruction->cache], hot.frame->globals, hot.frame->builtins, name);
+  if (!value) goto leave;
+  if (instruction->argument & 1) *sp++ = nullptr;
+  *sp++ = value;
+  DYNRUN_NEXT();
+}
+op_LoadAttr:
+  result = hot_load_attribute(hot, *instruction, sp);
+  if (result != HotResult::kDone) goto leave_so;
+  DYNRUN_NEXT();
+op_StoreAttr: {
+  PyObject *owner = sp[-1], *value = sp[-2];
+  PyObject* name = PyTuple_GET_ITEM(hot.code->co_names, instruction->argument);
+  if (!dynrun_store_attribute(&hot.caches[instruction->cache], owner, name, value)) goto leave;
+  sp -= 2;
+  Py_DECREF(owner);
+  Py_DECREF(value);
+  DYNRUN_NEXT();
+}
+op_PushNull:
+  *sp++ = nullptr;
+  DYNRUN_NEXT();
+op_Copy: {
+  PyObject* value = Py_XNewRef(sp[-instruction->argument]);
+  *sp++ = value;
+  DYNRUN_NEXT();
+}
+op_Swap:
+  std::swap(sp[-1], sp[-instruction->argument]);
+  DYNRUN_NEXT();
+op_StoreFast: {
+  PyObject* before = locals[instruction->argument];
+  locals[instruction->argument] = *--sp;
+  Py_XDECREF(before);
+  DYNRUN_NEXT();
+}
+op_PopTop:
+  --sp;
+  Py_DECREF(*sp);
+  DYNRUN_NEXT();
+op_PopJumpIfNone:
+op_PopJumpIfNotNone: {
+  PyObject* value = *--sp;
+  if ((value == Py_None) == (instruction->opcode == Opcode::kPopJumpIfNone)) next = instructions + instruction->argument;
+  Py_DECREF(value);
+  DYNRUN_NEXT();
+}
+op_Nop:
+  DYNRUN_NEXT();
+op_JumpForward:
+op_JumpBackwardNoInterrupt:
+  next = instructions + instruction->argument;
+  DYNRUN_NEXT();
+op_JumpBackward:
+  if (hot.vm.wants_attention()) goto leave;
+  next = instructions + instruction->argument;
+  DYNRUN_NEXT();
+op_Resume:
+  if (hot.vm.wants_attention()) goto leave;
+  DYNRUN_NEXT();
+op_ForIter:
+  result = hot_for_iter(*instruction, instructions, next, sp);
+  if (result != HotResult::kDone) goto leave_so;
+  DYNRUN_NEXT();
+op_PopJumpIfFalse:
+op_PopJumpIfTrue: {
+  PyObject* condition = sp[-1];
+  if (condition != Py_True && condition != Py_False) goto leave;
+  --sp;
+  if ((condition == Py_True) == (instruction->opcode == Opcode::kPopJumpIfTrue)) next = instructions + instruction->argument;
+  DYNRUN_NEXT();
+}
+op_UnaryNot: {
+  PyObject* operand = sp[-1];
+  if (operand != Py_True && operand != Py_False) goto leave;
+  sp[-1] = operand == Py_True ? Py_False : Py_True;  // immortal
+  DYNRUN_NEXT();
+}
+op_IsOp: {
+  bool same = (sp[-2] == sp[-1]) != (instruction->argument != 0);
+  replace_two(sp, same ? Py_True : Py_False);
+  DYNRUN_NEXT();
+}
+op_CompareOp: {
+  PyObject* answer = fast_comparison(instruction->argument >> 4, sp[-2], sp[-1]);
+  if (!answer) goto leave;
+  replace_two(sp, answer);
+  DYNRUN_NEXT();
+}
+op_BinaryOp: {
+  PyObject* value = fast_arithmetic(instruction->argument, sp[-2], sp[-1]);
+  if (value) {
+    replace_two(sp, value);
+    DYNRUN_NEXT();
   }
+  if (PyErr_Occurred()) PyErr_Clear();  // no memory: the slow way says so again
+  goto leave;
+}
+op_BinarySubscr: {
+  PyObject* item = fast_item(sp[-2], sp[-1]);
+  if (!item) goto leave;
+  replace_two(sp, Py_NewRef(item));
+  DYNRUN_NEXT();
+}
+op_StoreSubscr:
+  result = hot_store_item(sp);
+  if (result != HotResult::kDone) goto leave_so;
+  DYNRUN_NEXT();
+op_UnpackSequence:
+  result = hot_unpack(*instruction, sp);
+  if (result != HotResult::kDone) goto leave_so;
+  DYNRUN_NEXT();
+op_ListAppend: {
+  PyObject* value = *--sp;
+  int appended = PyList_Append(sp[-instruction->argument], value);
+  Py_DECREF(value);
+  if (appended < 0) {
+    result = HotResult::kError;
+    goto leave_so;
+  }
+  DYNRUN_NEXT();
+}
+op_EndFor:
+op_EndSend:
+op_LoadFastAndClear:
+op_DeleteFast:
+op_LoadClosure:
+op_MakeCell:
+op_CopyFreeVars:
+op_StoreDeref:
+op_DeleteDeref:
+op_LoadFromDictOrDeref:
+op_LoadFromDictOrGlobals:
+op_LoadName:
+op_StoreName:
+op_DeleteName:
+op_StoreGlobal:
+op_DeleteGlobal:
+op_LoadLocals:
+op_LoadBuildClass:
+op_LoadAssertionError:
+op_SetupAnnotations:
+op_DeleteAttr:
+op_LoadSuperAttr:
+op_UnaryNegative:
+op_UnaryInvert:
+op_BinarySlice:
+op_StoreSlice:
+op_DeleteSubscr:
+op_ContainsOp:
+op_BuildTuple:
+op_BuildList:
+op_BuildSet:
+op_BuildMap:
+op_BuildConstKeyMap:
+op_BuildString:
+op_BuildSlice:
+op_FormatValue:
+op_ListExtend:
+op_SetAdd:
+op_SetUpdate:
+op_MapAdd:
+op_DictUpdate:
+op_DictMerge:
+op_UnpackEx:
+op_MakeFunction:
+op_Call:
+op_CallFunctionEx:
+op_CallIntrinsic1:
+op_CallIntrinsic2:
+op_ReturnValue:
+op_ReturnConst:
+op_GetIter:
+op_GetLen:
+op_MatchMapping:
+op_MatchSequence:
+op_MatchKeys:
+op_MatchClass:
+op_RaiseVarargs:
+op_Reraise:
+op_PushExcInfo:
+op_PopExcept:
+op_CheckExcMatch:
+op_CheckEgMatch:
+op_WithExceptStart:
+op_BeforeWith:
+op_BeforeAsyncWith:
+op_EndAsyncFor:
+op_CleanupThrow:
+op_ReturnGenerator:
+op_YieldValue:
+op_Send:
+op_GetYieldFromIter:
+op_GetAwaitable:
+op_GetAiter:
+op_GetAnext:
+op_ImportName:
+op_ImportFrom:
+leave:
+  result = HotResult::kSlow;
+leave_so:
+  pc = static_cast<std::int32_t>(next - instructions);
+  stack_top = sp;
+  return result;
+#undef DYNRUN_NEXT
 }
 
 }  // namespace dynrun::vm

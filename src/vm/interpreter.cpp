@@ -386,11 +386,13 @@ bool Interpreter::loop() {
       std::int32_t pc = here->pc;
       PyObject** sp = here->stack_pointer;
       do {
-        const Instruction& instruction = instructions[pc++];
-        hot.frame->previous_instruction = units + instruction.offset;
-        HotResult ran = run_hot(hot, instruction, pc, sp);
-        status = Status::kNext;
-        if (ran == HotResult::kDone) continue;
+        HotResult ran = HotResult::kSlow;
+        if (one_by_one) {
+          hot.frame->previous_instruction = units + instructions[pc++].offset;
+        } else {
+          ran = run_hot(hot, instructions, pc, sp);
+        }
+        const Instruction& instruction = instructions[pc - 1];
         here->pc = pc;
         here->stack_pointer = sp;
         status = ran == HotResult::kError ? Status::kError
@@ -424,6 +426,8 @@ PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
     bool running = true;
     if (throwing) {
       running = settle(Status::kError);
+      // What a handler or a finally block does is seen as well.
+      if (running && the_hook.engine && frame->owner == python::kOwnedByGenerator) observer = the_hook.engine->resuming(*this, *top);
     } else if (the_hook.engine) {
       bool generator = frame->owner == python::kOwnedByGenerator;
       observer = generator ? the_hook.engine->resuming(*this, *top) : the_hook.engine->starting(*this, *top);
