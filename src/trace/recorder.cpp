@@ -110,6 +110,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kBinaryOp, &Recorder::binary), set(Opcode::kCompareOp, &Recorder::compare), set(Opcode::kIsOp, &Recorder::is_op);
     set(Opcode::kContainsOp, &Recorder::contains), set(Opcode::kBinarySubscr, &Recorder::subscript), set(Opcode::kBinarySlice, &Recorder::slice);
     set(Opcode::kStoreSubscr, &Recorder::store_subscript), set(Opcode::kDeleteSubscr, &Recorder::delete_subscript);
+    set(Opcode::kStoreSlice, &Recorder::store_slice);
     set(Opcode::kDeleteAttr, &Recorder::delete_attr), set(Opcode::kWithExceptStart, &Recorder::with_except_start);
     set(Opcode::kGetYieldFromIter, &Recorder::get_yield_from_iter), set(Opcode::kSend, &Recorder::send);
     for (Opcode opcode : {Opcode::kMatchSequence, Opcode::kMatchMapping, Opcode::kMatchKeys, Opcode::kGetLen}) set(opcode, &Recorder::match);
@@ -214,9 +215,10 @@ bool Recorder::learn_pending(vm::Activation* top) {
   return false;
 }
 
-Flow Recorder::after(vm::Machine& machine, const Instruction&, bool raised) {
+Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
+  if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) specialise_all();
   bool nested = &machine != &machine_;
   // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.
   bool caught = raised && !poisoned_ && operators_.refusal() == Refusal::kNone;

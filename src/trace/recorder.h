@@ -118,7 +118,7 @@ class Recorder {
     bool calls_python = false;                     // C code called Python code meanwhile
     bool guarded = false;                          // operands saved: may be cut off afterwards
     std::vector<std::pair<python::Ref, HostId>> offered;  // host values handed to torch
-    bool bound_all = false;
+    bool passes_through = false;                   // FOR_ITER of a generator
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
     std::vector<std::pair<at::Tensor, std::uint32_t>> versions;  // of the tensors among them
     OperatorRecorder::Mark mark{};
@@ -146,6 +146,9 @@ class Recorder {
                     PyObject* callee, int slots);
   /// From now on the value is the one of this run, by a requirement.
   void specialise(PyObject* object);
+  void specialise_all();
+  /// C code that computes with what Python code gives it, or with what an object hides, sees numbers without being seen.
+  bool passes_values_through(const bytecode::Instruction& in) const;
   void settle_host_loads(Flow flow, const bytecode::Instruction& in);
   /// Tells the operators which host values the instruction hands to torch.
   void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names);
@@ -241,6 +244,7 @@ class Recorder {
   Flow get_iter(vm::Activation&, const bytecode::Instruction&);
   Flow for_iter(vm::Activation&, const bytecode::Instruction&);
   Flow intrinsic(vm::Activation&, const bytecode::Instruction&);
+  Flow store_slice(vm::Activation&, const bytecode::Instruction&);
   Flow delete_subscript(vm::Activation&, const bytecode::Instruction&);
   Flow with_except_start(vm::Activation&, const bytecode::Instruction&);
   Flow get_yield_from_iter(vm::Activation&, const bytecode::Instruction&);

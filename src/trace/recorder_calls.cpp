@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string_view>
+#include <unordered_set>
 
 namespace dynrun::trace {
 
@@ -211,6 +212,9 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
     // C code behind it: the whole call runs as it stands, if that code could be called so.
     CallKind kind = classify_callable(inner.callee);
     if (kind.call_class != CallClass::kPure && kind.call_class != CallClass::kTransparent) return cut(BreakId::k_opaque_call, "functools.partial");
+    for (PyObject* argument : inner.arguments) {
+      if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, "functools.partial");
+    }
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
   return call_site(activation, in, inner);
@@ -235,6 +239,9 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   std::string name = type->tp_name;
   CallKind kind = classify_callable(site.callee);
   if (kind.call_class == CallClass::kPure) return call_builtin(activation, in, site, site.callee, nullptr);
+  if (PyExceptionClass_Check(site.callee)) {
+    for (PyObject* argument : site.arguments) is_constant(argument);  // its text is made of them
+  }
   if (PyExceptionClass_Check(site.callee) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && Py_TYPE(type) == &PyType_Type) return call_exception(activation, in, site);
   if (PyExceptionClass_Check(site.callee) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return prepare(activation, in, site.slots, Then::kLearnTop);
   static PyObject* call_name = PyUnicode_InternFromString("__call__");
@@ -335,6 +342,14 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     return prepare(activation, in, site.slots, Then::kNothing);
   }
   const bool only_types = name.rfind("_has_torch_function", 0) == 0;
+  static const std::unordered_set<std::string> passes_on = {"list", "tuple", "iter", "zip", "enumerate", "reversed", "type", "callable", "len"};
+  if (!hosts_.empty() && !only_types && !passes_on.count(name)) {
+    for (PyObject* argument : site.arguments) {
+      bool open = guards::is_constant_like(argument) || guards::is_tensor(argument) || PyList_CheckExact(argument) || PyTuple_CheckExact(argument) ||
+                  PyDict_CheckExact(argument) || !is_fresh(argument);
+      if (!open) specialise_all();
+    }
+  }
   for (PyObject* argument : site.arguments) {
     if (kind.call_class == CallClass::kTransparent && is_host(argument)) continue;
     if (!resolve_deep(argument, 0, only_types)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
@@ -458,7 +473,8 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     }
     case Model::kDictGet: {
       PyObject* key = argument(first);
-      if (!self || !key || !PyDict_Check(self) || !resolve(self) || !is_constant(key)) return cut(BreakId::k_opaque_call, name);
+      bool class_key = key && PyType_Check(key) && Py_TYPE(key) == &PyType_Type && !(reinterpret_cast<PyTypeObject*>(key)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+      if (!self || !key || !PyDict_Check(self) || !resolve(self) || !(class_key || is_constant(key))) return cut(BreakId::k_opaque_call, name);
       if (SourceId source = source_of(self); source != kNoSource && !was_written(self, key)) {
         PyObject* value = PyDict_GetItemWithError(self, key);
         if (value == nullptr) guards_.check_absent(source, key);

@@ -71,6 +71,25 @@ void Recorder::specialise(PyObject* object) {
   hosts_.erase(at);
 }
 
+void Recorder::specialise_all() {
+  while (!hosts_.empty()) specialise(hosts_.begin()->first);
+}
+
+bool Recorder::passes_values_through(const Instruction& in) const {
+  switch (in.opcode) {
+    case Opcode::kBinaryOp:
+    case Opcode::kCompareOp:
+    case Opcode::kUnaryNegative:
+    case Opcode::kUnaryInvert:
+    case Opcode::kLoadAttr:
+    case Opcode::kStoreAttr:
+    case Opcode::kStoreSubscr:
+    case Opcode::kGetIter: return true;
+    case Opcode::kForIter: return pending_.passes_through;
+    default: return false;
+  }
+}
+
 /// What the instruction loads becomes a host value when it lies on the stack; read on the way to something else, a constant.
 void Recorder::settle_host_loads(Flow flow, const Instruction& in) {
   bool loads = in.opcode == Opcode::kLoadAttr || in.opcode == Opcode::kLoadGlobal || in.opcode == Opcode::kLoadDeref || in.opcode == Opcode::kBinarySubscr;

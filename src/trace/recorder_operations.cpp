@@ -387,7 +387,9 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     return resolve_deep(container) && PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   }
   bool tensor = false;
-  bool dict_subclass = is_fresh(container) && PyDict_Check(container) && Py_TYPE(container)->tp_as_mapping->mp_subscript == PyDict_Type.tp_as_mapping->mp_subscript;
+  static PyObject* const getitem_name = PyUnicode_InternFromString("__getitem__");
+  bool dict_subclass = is_fresh(container) && PyDict_Check(container) &&
+                       _PyType_Lookup(Py_TYPE(container), getitem_name) == _PyType_Lookup(&PyDict_Type, getitem_name);
   if (dict_subclass && constant_key) {
     mutations_++;  // a __missing__ may add the key
     return prepare(activation, in, 2, Then::kLearnTop);
@@ -397,8 +399,6 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     if (kind == "collections.defaultdict") mutations_++;  // the key may be new
     if (kind == "collections.defaultdict" || kind == "collections.deque") return prepare(activation, in, 2, Then::kLearnTop);
   }
-  if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE) && Py_TYPE(container) == &PyType_Type && resolve_deep(key))
-    return prepare(activation, in, 2, Then::kLearnTop);  // list[int]
   if (constant_key && (is_constant(container) || Py_TYPE(container) == &PyRange_Type) && operand_ok(key, &tensor))
     return prepare(activation, in, 2, Then::kLearnTop);
   if (is_constant(container) && PySlice_Check(key)) return prepare(activation, in, 2, Then::kLearnTop);
@@ -499,6 +499,17 @@ Flow Recorder::build_string(vm::Activation& activation, const Instruction& in) {
   if (any_host && plain)
     return compute_host(activation, in, in.opcode == Opcode::kBuildString ? HostKind::kJoin : HostKind::kFormat,
                         in.opcode == Opcode::kBuildString ? 0 : in.argument & 3, std::move(parts), nullptr, operands);
+  PyObject* shown = activation.peek(operands);
+  if (in.opcode == Opcode::kFormatValue && !guards::is_constant_like(shown) && !guards::is_tensor(shown) && resolve(shown) &&
+      (operands == 1 || is_constant(activation.peek(1)))) {
+    // Python code of the object's class makes the text: C code calls it.
+    int conversion = in.argument & 3;
+    bool by_method = conversion == 0 && python_method(shown, "__format__");
+    bool plain_format = operands == 1 || conversion != 0;
+    if (!by_method && plain_format && conversion < 2) by_method = python_method(shown, "__str__");
+    if (!by_method && plain_format) by_method = python_method(shown, "__repr__");
+    if (by_method) return prepare(activation, in, operands, Then::kLearnTop);
+  }
   for (int i = 1; i <= operands; i++) {
     PyObject* item = activation.peek(i);
     bool enum_like = Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE;
@@ -590,6 +601,7 @@ Flow Recorder::for_iter(vm::Activation& activation, const Instruction& in) {
   if (is_long_loop(iterator)) return cut(BreakId::k_size_cap, "a long loop");
   // The iterator moves on: that cannot be undone afterwards.
   Flow flow = prepare(activation, in, 0, Then::kForIter);
+  pending_.passes_through = PyGen_CheckExact(iterator);
   mutations_++;
   return flow;
 }
@@ -634,6 +646,15 @@ Flow Recorder::push_exception(vm::Activation&, const Instruction& in) {
     handlers_entered_--;
   }
   return Flow::kRun;
+}
+
+Flow Recorder::store_slice(vm::Activation& activation, const Instruction& in) {
+  PyObject *value = activation.peek(4), *container = activation.peek(3);
+  bool constant = is_constant(activation.peek(1)) && is_constant(activation.peek(2));
+  if (!constant || !PyList_CheckExact(container) || !is_fresh(container) || !resolve(value) || !resolve_deep(value))
+    return cut(BreakId::k_opaque_operation, "a store into a slice");
+  mutations_++;
+  return prepare(activation, in, 4, Then::kNothing);
 }
 
 Flow Recorder::delete_subscript(vm::Activation& activation, const Instruction& in) {
