@@ -81,13 +81,15 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
   static const std::set<std::string> always = {
       "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique",
       "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::item",
-      "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose", "aten::tensor_split",
+      "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",
       "aten::_ctc_loss", "aten::to_sparse",
-      "aten::one_hot", "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
+      "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
       "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
       "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
   if (always.count(name)) return true;
   if (name == "aten::where" && op.schema().arguments().size() == 1) return true;
+  if (name == "aten::tensor_split" && op.schema().overload_name() == "tensor_indices_or_sections") return true;
+  if (name == "aten::one_hot") return !stack[first + 1].isInt() || stack[first + 1].toInt() < 0;
   if (name == "aten::repeat_interleave" && op.schema().overload_name() != "self_int") return true;
   if (name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_") {
     for (const auto& index : stack[first + 1].toListRef()) {
