@@ -45,8 +45,8 @@ def call_alone(operator, *args, **kwargs):
 
 import dynrun  # noqa: E402
 
-DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool, "complex64": torch.complex64,
-          "bfloat16": torch.bfloat16}
+DTYPES = ("float32", "int64", "bool", "complex64", "bfloat16")
+MORE_DTYPES = ("float64", "float16", "int32", "int16", "int8", "uint8", "complex128")  # on demand
 VARIANTS = ("function", "inplace", "out", "grad")
 UNINITIALISED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 CHILD_LIMIT = 600  # seconds without a line from a child
@@ -295,6 +295,8 @@ class LooksAtData(TorchDispatchMode):
 
 def has_to_break(operator, sample, outcome):
     """Whether a call cannot be one graph: data in shapes or numbers, layouts that graphs do not hold."""
+    if any(operator is known and tensors_in(sample[1:]) for known in (torch.tensor_split, torch.Tensor.tensor_split)):
+        return True  # splits at places that it reads behind the dispatcher
     if any(tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized for tensor in outcome.given + outcome.results):
         return True
     with LooksAtData() as mode:
@@ -473,7 +475,7 @@ class Child:
         status = 1
         try:
             with os.fdopen(write_end, "w") as stream:
-                run_operator(stream, self.info, DTYPES[self.dtype_name], self.start, self.options)
+                run_operator(stream, self.info, getattr(torch, self.dtype_name), self.start, self.options)
             status = 0
         except BaseException:
             text = io.StringIO()
@@ -548,7 +550,7 @@ def matches(name, text):
 
 def select_operators(database, dtypes, text, fraction, day):
     """(info, dtype name) pairs: all, those whose name holds `text`, or every `fraction`-th starting at the day's."""
-    pairs = [(info, dtype) for dtype in dtypes for info in database if DTYPES[dtype] in info.supported_dtypes("cpu")]
+    pairs = [(info, dtype) for dtype in dtypes for info in database if getattr(torch, dtype) in info.supported_dtypes("cpu")]
     if text:
         pairs = [(info, dtype) for info, dtype in pairs if any(matches(name_of(info), part) for part in text.split(","))]
     if fraction > 1:
