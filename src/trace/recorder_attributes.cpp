@@ -175,6 +175,7 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
 Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
   PyTypeObject* type = Py_TYPE(tensor);
   PyObject* found = _PyType_Lookup(type, name);
+  if (found != nullptr && found == _PyType_Lookup(&PyBaseObject_Type, name) && PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return Attribute::kRun;
   if (found != nullptr && is_data_descriptor(found)) {
     guards_.note_type_lookup(type, name, found);
     return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
@@ -300,7 +301,9 @@ bool Recorder::plain_setattr(PyTypeObject* type, PyObject* name) {
   static PyObject* setattr_name = interned("__setattr__");
   PyObject* setter = _PyType_Lookup(type, setattr_name);
   guards_.note_type_lookup(type, setattr_name, setter);
-  if (setter != object_attribute(setattr_name)) return false;
+  // Exceptions have a slot wrapper of their own around the same function.
+  bool generic = setter == object_attribute(setattr_name) || (setter && Py_TYPE(setter) == &PyWrapperDescr_Type && type->tp_setattro == PyObject_GenericSetAttr);
+  if (!generic) return false;
   PyObject* found = _PyType_Lookup(type, name);
   guards_.note_type_lookup(type, name, found);
   return found == nullptr || !is_data_descriptor(found) || Py_TYPE(found) == &PyMemberDescr_Type;

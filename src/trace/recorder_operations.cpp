@@ -352,6 +352,11 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(2), *key = activation.peek(1);
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
   if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
+  if (guards::is_plain_tensor(container) && is_host(key) && PyLong_CheckExact(key)) {
+    Flow flow = prepare(activation, in, 2, Then::kLearnTop);
+    offer_hosts({key}, 2, nullptr);
+    return flow;
+  }
   if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   bool constant_key = is_constant(key);
   SourceId source = source_of(container);
@@ -612,6 +617,11 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
     bool tensor = false;
     bool list = in.argument == kListToTuple && PyList_CheckExact(activation.peek(1)) && resolve_deep(activation.peek(1), 0, true);
     if (list || operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
+  }
+  if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration && vm::current_machine() != &machine_) {
+    // A generator that C code closes, or throws into, passes the exception on.
+    learn_fresh(activation.peek(1));
+    return prepare(activation, in, 1, Then::kFreshTop);
   }
   if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration) return cut(BreakId::k_raise, "in a generator");
   return cut(BreakId::k_opaque_operation, "an intrinsic");
