@@ -55,7 +55,9 @@ c10::IValue build(const graph::Argument& argument, const c10::Type& type, const 
     // A host value where the schema says Scalar.
     const bool number = type.kind() == c10::TypeKind::NumberType ||
                         (type.kind() == c10::TypeKind::OptionalType && type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType);
-    return number && made.isTensor() ? c10::IValue(made.toTensor().item()) : made;
+    if (number && made.isTensor()) return made.toTensor().item();
+    if (type.kind() == c10::TypeKind::IntType && made.isTensor()) return made.toTensor().item().toLong();
+    return made;
   }
   const c10::IValue& constant = argument.constant();
   // A Python number where the schema says Tensor: a wrapped number, which does not decide the result's dtype.

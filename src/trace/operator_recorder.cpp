@@ -212,7 +212,9 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
   c10::TypePtr type = formal.real_type();
   if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
   bool scalar = (value.isInt() || value.isDouble()) && type->kind() == c10::TypeKind::NumberType;
-  if (!wrapped && !scalar) return false;
+  // An index decides neither shape nor strides.
+  const bool index = op.schema().name() == "aten::select" && op.schema().overload_name() == "int" && at == 2 && value.isInt();
+  if (!wrapped && !scalar && !index) return false;
   at::Scalar number = wrapped ? value.toTensor().item() : value.toScalar();
   for (HostArgument& host : host_arguments) {
     bool here = host.name.empty() ? host.position == at : host.name == formal.name();
