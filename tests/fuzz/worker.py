@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import resource
 import signal
 import struct
 import sys
@@ -25,7 +26,7 @@ import torch
 import torch.utils.checkpoint
 
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|nan|-?inf")
-TIMEOUT = 40
+TIMEOUT = 20  # seconds of processor time
 
 
 class Output:
@@ -155,6 +156,7 @@ def run_program(source, name, outputs, exact):
 def child(job, results, exact):
     """The forked process: no return. Says which program it starts, so that a crash has a name."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     outputs = Output(1), Output(2)
     stream = os.fdopen(results, "w")
     if "source" in job:
@@ -163,10 +165,12 @@ def child(job, results, exact):
         todo = [(seed, None) for seed in job["seeds"]]
     for seed, source in todo:
         print(json.dumps({"start": seed}), file=stream, flush=True)
-        signal.alarm(TIMEOUT)
+        signal.setitimer(signal.ITIMER_VIRTUAL, TIMEOUT)
+        signal.alarm(30 * TIMEOUT)
         with dynrun.disable():
             source = source if source is not None else generate.program(seed)
         answer = run_program(source, f"seed_{seed}.py", outputs, exact)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.alarm(0)
         print(json.dumps({"seed": seed, **answer}), file=stream, flush=True)
         if job.get("forget", True):
@@ -199,7 +203,7 @@ def serve(job, out, exact):
         _, status = os.waitpid(pid, 0)
         if left:
             code = os.waitstatus_to_exitcode(status)
-            what = "ran too long" if code == -signal.SIGALRM else f"the process died: {code}"
+            what = "ran too long" if code in (-signal.SIGALRM, -signal.SIGVTALRM) else f"the process died: {code}"
             print(json.dumps({"seed": started, "problem": what, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
             left.remove(started)
 
