@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -43,6 +45,16 @@ Function find(const char* name) {
 
 std::filesystem::path own_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 
+/// At exit. Destructors of PyTorch's Python bindings take the GIL. Where the last thread of a forked child ends the process, the
+/// interpreter is alive but no longer knows the thread: they would abort, in a script that may never have heard of torch.
+void skip_destructors(int status, void*) {
+  const auto initialized = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+  const auto thread_state = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  if (!initialized || !thread_state || !initialized() || thread_state()) return;
+  std::fflush(nullptr);
+  _exit(status);
+}
+
 /// Opens libdynrun.so. Throws UserError.
 void open_library() {
   if (state.library) return;
@@ -51,6 +63,7 @@ void open_library() {
   if (!state.library) {
     throw UserError(fmt::format("cannot load the engine: {}; build it again with tools/dynrun, or run with --vm=off", dlerror()));
   }
+  on_exit(skip_destructors, nullptr);  // after the library's own: so it runs before them
 }
 
 void tell_torch_ready() {

@@ -255,6 +255,17 @@ def verbose(folder):
 
 
 @case
+def fork_from_a_thread(folder):
+    write(folder, "x.py", "import os, threading\n"
+                          "def run():\n"
+                          "    child = os.fork()\n"
+                          "    if child: print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+                          "thread = threading.Thread(target=run)\nthread.start()\nthread.join()\n")
+    for options in ((), ("--vm=all",)):
+        same("-W", "ignore", str(folder / "x.py"), options=options)  # the child's last thread is not its main one
+
+
+@case
 def bad_options(folder):
     same("-Z")
     same("-W")
