@@ -56,7 +56,8 @@ c10::IValue build(const graph::Argument& argument, const c10::Type& type, const 
     const bool number = type.kind() == c10::TypeKind::NumberType ||
                         (type.kind() == c10::TypeKind::OptionalType && type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType);
     if (number && made.isTensor()) return made.toTensor().item();
-    if (type.kind() == c10::TypeKind::IntType && made.isTensor()) return made.toTensor().item().toLong();
+    const bool index = type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
+    if (index && made.isTensor()) return made.toTensor().item().toLong();
     return made;
   }
   const c10::IValue& constant = argument.constant();

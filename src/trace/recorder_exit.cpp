@@ -4,6 +4,7 @@
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <structmember.h>
 
@@ -94,6 +95,8 @@ Flow Recorder::cut(BreakId id, std::string detail) {
   if (PyErr_Occurred()) PyErr_Clear();
   note_break(id, std::move(detail));
   if (vm::current_machine() != &machine_) {
+    python::Frame* called = vm::current_machine()->base->frame;
+    if (called->owner == python::kOwnedByGenerator) broken_generator_ = Ref::borrow(reinterpret_cast<PyObject*>(called->code));
     poisoned_ = true;
     return Flow::kRun;
   }
@@ -442,6 +445,7 @@ bool Recorder::finish() {
     if (auto host = operators_.host_inputs().find(input.value); host != operators_.host_inputs().end()) {
       segment_->input_sources.push_back(guards::kNoSource);
       segment_->host_inputs[static_cast<int>(inputs_.size())] = host->second;
+      c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
       at::Tensor number = at::zeros({}, at::TensorOptions().dtype(segment_->graph->type_of(input.value).dtype));
       number.unsafeGetTensorImpl()->set_wrapped_number(true);
       inputs_.push_back(number);

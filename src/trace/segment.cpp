@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <stdexcept>
 
 namespace dynrun::trace {
@@ -372,6 +373,14 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     } catch (const VerifyError& error) {
       std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
       std::abort();
+    } catch (const c10::Error& error) {
+      // No program makes libtorch's own assertions fail: a node that was built wrong would only be slow, and never be seen.
+      if (verify && std::string_view(error.what_without_backtrace()).find("INTERNAL ASSERT") != std::string_view::npos) {
+        std::fprintf(stderr, "dynrun: --verify: a replay cannot run: %s\n", error.what_without_backtrace());
+        std::abort();
+      }
+      random.restore();
+      failed = true;
     } catch (...) {
       random.restore();
       failed = true;
