@@ -99,5 +99,9 @@ def interrupted(program, arguments, ready, cwd=None, env=None):
         pass
     time.sleep(0.2)  # let it go on to what it waits in
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    try:
+        stdout, stderr = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()  # nothing is left running that slows what comes after
+        raise
     return Result(stdout, stderr, process.returncode)
