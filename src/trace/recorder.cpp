@@ -123,7 +123,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kGetIter, &Recorder::get_iter), set(Opcode::kForIter, &Recorder::for_iter);
     set(Opcode::kCall, &Recorder::call), set(Opcode::kCallFunctionEx, &Recorder::call_function_ex);
     set(Opcode::kCallIntrinsic1, &Recorder::intrinsic), set(Opcode::kYieldValue, &Recorder::yield_value);
-    set(Opcode::kRaiseVarargs, &Recorder::raise), set(Opcode::kReraise, &Recorder::raise);
+    set(Opcode::kRaiseVarargs, &Recorder::raise), set(Opcode::kReraise, &Recorder::raise), set(Opcode::kCleanupThrow, &Recorder::raise);
     for (Opcode opcode : {Opcode::kPushExcInfo, Opcode::kPopExcept, Opcode::kCheckExcMatch}) set(opcode, &Recorder::push_exception);
     return t;
   }();
@@ -297,6 +297,7 @@ bool Recorder::learn_generator(PyObject* generator) {
 
 void Recorder::entered(vm::Machine&, vm::Activation& activation) {
   frames_++;
+  std::erase_if(turns_, [&](const auto& loop) { return loop.first.first == &activation; });  // a frame that was in its place
   // What argument binding made: the tuple of *args, the dict of **kwargs.
   PyCodeObject* code = activation.code->object;
   int slot = code->co_argcount + code->co_kwonlyargcount;

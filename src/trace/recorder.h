@@ -17,6 +17,7 @@
 #include "trace/segment.h"
 #include "vm/machine.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,8 @@ class Recorder {
   /// After kCut from `after`: the instruction that the segment ends before has run already.
   bool instruction_ran() const { return instruction_ran_; }
   const std::optional<Break>& why() const { return break_; }
+  /// The code of a generator, run by C code, in which something could not be recorded; or null.
+  PyCodeObject* broken_generator() const { return reinterpret_cast<PyCodeObject*>(broken_generator_.get()); }
   OperatorRecorder& operators() { return operators_; }
   /// The tensors of this call, one a graph input.
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
@@ -390,6 +393,7 @@ class Recorder {
   vm::Machine* pending_machine_ = nullptr;
   std::vector<std::pair<vm::Machine*, Pending>> outer_pending_;  // of instructions whose C code called Python again
   bool poisoned_ = false;               // inside such a call something could not be recorded
+  python::Ref broken_generator_;
   bool instruction_ran_ = false;        // the segment was cut off after its last instruction had run
   std::vector<std::pair<at::Tensor, std::uint32_t>> written_by_cut_;  // what the instruction cut off afterwards added to versions
   std::optional<Break> break_;
@@ -402,6 +406,7 @@ class Recorder {
   std::string recipe_failure_;
   int handlers_entered_ = 0;
   std::size_t instructions_ = 0, backward_jumps_ = 0;
+  std::map<std::pair<vm::Activation*, std::int32_t>, std::size_t> turns_;  // by loop: its backward jumps so far
   std::uint64_t frames_ = 0;
 };
 

@@ -188,8 +188,11 @@ Flow Recorder::make_function(vm::Activation& activation, const Instruction& in) 
   return prepare(activation, in, operands, Then::kLearnTop);
 }
 
-Flow Recorder::jump_backward(vm::Activation&, const Instruction&) {
-  if (++backward_jumps_ > limits_.backward_jumps) return cut_here("many turns of a loop");
+Flow Recorder::jump_backward(vm::Activation& activation, const Instruction&) {
+  ++backward_jumps_;
+  // Of one loop, entered once: a program may hold many short ones. Nothing can end inside code that C code called.
+  if (vm::current_machine() != &machine_) return Flow::kRun;
+  if (++turns_[{&activation, activation.pc}] > limits_.backward_jumps) return cut_here("many turns of a loop");
   return Flow::kRun;
 }
 
