@@ -5,6 +5,8 @@
 
 #include <structmember.h>
 
+#include <string_view>
+
 #include <unordered_set>
 
 namespace dynrun::trace {
@@ -59,6 +61,11 @@ Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, P
         !learn_external(reinterpret_cast<PyObject*>(type), class_source))
       return Attribute::kUnknown;
     return Attribute::kRun;
+  }
+  if (std::string_view(Py_TYPE(found)->tp_name) == "functools._lru_cache_wrapper") {
+    // Bound as a method is.
+    *source = on_instance ? kNoSource : path;
+    return learn_external(found, path) ? (on_instance ? Attribute::kRun : Attribute::kValue) : Attribute::kUnknown;
   }
   if (Py_TYPE(found) == &PyClassMethodDescr_Type) return learn_external(found, path) ? Attribute::kRun : Attribute::kUnknown;
   if (getter && on_instance && Py_TYPE(found)->tp_descr_get != nullptr && (Py_TYPE(found)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(found)) {

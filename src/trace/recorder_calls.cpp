@@ -363,6 +363,16 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     if (any_host) offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names);
     return flow;
   }
+  if (name == "_abc_instancecheck" || name == "_abc_subclasscheck") {
+    // What abstract classes count as theirs changes when one is registered; a counter tells.
+    static const Ref token_function = [] {
+      Ref module = Ref::steal(PyImport_ImportModule("_abc"));
+      return Ref::steal(module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr);
+    }();
+    Ref token = Ref::steal(token_function ? PyObject_CallNoArgs(token_function.get()) : nullptr);
+    if (!token || !PyLong_CheckExact(token.get())) return cut(BreakId::k_opaque_call, name);
+    host_.require_equal(host_.compute(HostKind::kCall, 0, {}, token_function.get(), token.get()), token.get());
+  }
   // Pure functions of numbers ask tensors and objects for their values.
   bool reads_values = PyType_Check(callable) ? (callable == reinterpret_cast<PyObject*>(&PyLong_Type) || callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
                                                 callable == reinterpret_cast<PyObject*>(&PyBool_Type) || callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) ||

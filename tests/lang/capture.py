@@ -73,7 +73,6 @@ KNOWN = {
     "context_closing_swallows": "opaque-call",  # Swallow
     "context_sdpa_kernel": "opaque-operation",  # pybind11_type.MATH
     "match_patterns": "opaque-operation",  # MATCH_CLASS
-    "module_parameters": "size-cap",  # the segment reached its size limit: many turns of a loop
     "checkpointed": "opaque-call",  # set_eval_frame
 }
 

@@ -3,6 +3,7 @@
 import abc
 import collections
 import collections.abc
+import functools
 import logging
 import operator
 import types
@@ -129,6 +130,27 @@ def logging_info(x, y):
 def logging_root_debug(x, y):
     logging.debug("nothing")
     return x + y
+
+
+@functools.lru_cache(None)
+def warning_once(self, *args):
+    self.warning(*args)
+
+
+logging.Logger.warning_once = warning_once
+
+
+@case
+def logging_once(x, y):
+    log.warning_once("said only once")
+    return x + y
+
+
+@case
+def logging_tensor(x, y):
+    z = x.round()
+    log.info("value %s", z)
+    return z + y
 
 
 @case

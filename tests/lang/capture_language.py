@@ -1032,6 +1032,13 @@ def module_parameters(x, y):
 
 
 @case
+def module_first_parameter(x, y):
+    device = next(block.parameters()).device
+    dtype = next(p.dtype for p in block.parameters() if p.is_floating_point())
+    return x.to(device).to(dtype) + y
+
+
+@case
 def module_children(x, y):
     for child in block.sequence.children():
         x = child(x)
