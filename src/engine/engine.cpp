@@ -154,9 +154,10 @@ bool Engine::wants(python::Frame* frame) {
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((frame->code->co_flags & kFunction) != kFunction) return false;
   bool generator = frame->owner == python::kOwnedByGenerator;
-  if (!generator && is_marked(frame)) return !heat_of(frame).rejected;
+  if (!generator && is_marked(frame) && !heat_of(frame).rejected) return true;
   if (!takes_tensors(frame)) return false;
-  if (!generator && is_hot(frame)) return true;
+  // A generator that recordings do not break in belongs to the code that runs through it.
+  if ((!generator || runs_apart(frame->code)) && is_hot(frame)) return true;
   report_.frames_skipped++;
   return false;
 }
@@ -172,9 +173,9 @@ vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation)
   return sessions_.back().get();
 }
 
-vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation&) {
-  Session* recording = Session::recording_here();
-  return recording && &machine != &recording->machine() ? recording : nullptr;
+vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
+  if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
+  return runs_apart(activation.frame->code) ? starting(machine, activation) : nullptr;
 }
 
 void Engine::finished(vm::Machine& machine) {
@@ -200,7 +201,7 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
     return;
   }
   for (std::size_t i = 0; i < options_.dump_count; i++) {
-    if (!std::strcmp(options_.dumps[i].stage, "guards")) std::fprintf(stderr, "%s\n", segment->guards.print().c_str());
+    if (!std::strcmp(options_.dumps[i].stage, "guards")) std::fprintf(stderr, "%s%s\n", segment->guards.print().c_str(), segment->host.print(segment->guards).c_str());
     if (!std::strcmp(options_.dumps[i].stage, "graph")) std::fprintf(stderr, "%s\n", graph::print(*segment->graph).c_str());
   }
   entry.segments.insert(entry.segments.begin(), std::move(segment));

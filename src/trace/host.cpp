@@ -157,4 +157,15 @@ std::string HostProgram::describe(HostId id, const guards::Program& guards) cons
   return text + ")";
 }
 
+std::string HostProgram::print(const guards::Program& guards) const {
+  std::string text;
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    const HostStep& step = steps_[i];
+    const std::string what = describe(static_cast<HostId>(i), guards);
+    if (step.kind == HostKind::kEquals) text += fmt::format("{} is {}\n", what, shown(step.object.get()));
+    if (step.kind == HostKind::kCompares || step.kind == HostKind::kIsTrue) text += fmt::format("{}: {}\n", what, step.truth);
+  }
+  return text;
+}
+
 }  // namespace dynrun::trace

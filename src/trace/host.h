@@ -63,6 +63,9 @@ class HostProgram {
   /// "self.step + 1"
   std::string describe(HostId id, const guards::Program& guards) const;
 
+  /// What is required, one line each.
+  std::string print(const guards::Program& guards) const;
+
   /// The value of one step from those before it; null with an error set.
   static python::Ref evaluate(const HostStep& step, const std::vector<PyObject*>& operands);
 
