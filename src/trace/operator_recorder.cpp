@@ -369,6 +369,8 @@ void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   graph::ValueId constant = graph_->add_input(graph::TensorType::of(kept), graph::InputKind::kParameter, fmt::format("literal_{}", graph_->nodes.size()));
   constants_.emplace_back(constant, kept);
   graph::Node node{clone, {graph::Argument::reference(constant), graph::Argument::constant(c10::IValue())}, {}, {-1}, {}, source_};
+  node.mode.grad_enabled = c10::GradMode::is_enabled();
+  node.mode.inference = c10::InferenceMode::is_enabled();  // decides whether the copy is an inference tensor
   known_order_.resize(graph_->values.size());
   known_.erase(tensor.unsafeGetTensorImpl());  // whatever it was before it was filled
   node.outputs.push_back(result_value(tensor, fmt::format("tensor_{}", graph_->nodes.size())));
