@@ -29,3 +29,13 @@ for step in range(6):
     print(step, x._version, y._version, [value._version for value in made])
     cut_after_write(x, y)
     print(x._version)
+
+
+def literals(x, rate):
+    return torch.tensor(rate), torch.tensor([1.0, 2.0]), x + 1
+
+
+for step in range(4):
+    with torch.inference_mode():
+        print([value.is_inference() for value in literals(torch.ones(3), 0.5)])
+    print([value._version for value in literals(torch.ones(3), 0.5)])
