@@ -33,14 +33,16 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
 
 Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now)
     : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now), origin_(trace::entry_point(&base, &base)),
-      heat_key_(engine.heat_key(base.frame)) {}
+      heat_key_(engine.heat_key(base.frame)) {
+  generator_ = base.frame->owner == python::kOwnedByGenerator;
+}
 
 Session::~Session() = default;
 
 void Session::detach() {
   // Recorded from end to end without one operator: CPython runs such code as well as anybody. (Not so when another state of the
   // world gave a segment, and this one only raised.)
-  if (state_ != State::kIdle && recorded_ && captured_ == 0) {
+  if (state_ != State::kIdle && recorded_ && captured_ == 0 && !generator_) {
     Entry& entry = engine_.entry_at(origin_);
     if (entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty()) engine_.reject(origin_, heat_key_);
   }
@@ -162,7 +164,11 @@ void Session::end_recording(bool finished) {
   }
   std::unique_ptr<trace::Segment> segment = recorder->take();
   if (!segment) {
-    engine_.entry_at(origin_).failures++;
+    // A generator that breaks is recorded by itself, from yield to yield.
+    PyCodeObject* generator = recorder->broken_generator();
+    bool known = generator == nullptr || engine_.runs_apart(generator);
+    if (!known) engine_.run_apart(generator);
+    if (known || !engine_.runs_apart(generator)) engine_.entry_at(origin_).failures++;
     return;
   }
   Entry& entry = engine_.entry_at(segment->entry);

@@ -57,6 +57,7 @@ class Session final : public vm::Observer {
   vm::Machine& machine_;
   vm::Activation* base_;
   bool compile_now_;
+  bool generator_;  // the base is a generator that was resumed
   State state_ = State::kProbe;
   std::unique_ptr<trace::Recorder> recorder_;
   std::optional<trace::RecordingScope> scope_;

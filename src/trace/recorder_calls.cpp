@@ -473,7 +473,9 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       for (std::size_t i = 0; i < site.arguments.size(); i++) {
         if (!(i == 0 ? resolve(site.arguments[i]) : resolve_deep(site.arguments[i]))) return cut(BreakId::k_unknown_object, name);
       }
-      return prepare(activation, in, site.slots, Then::kNothing);
+      Flow flow = prepare(activation, in, site.slots, Then::kNothing);
+      pending_.passes_through = true;  // a class's own __instancecheck__ gets the object as it is
+      return flow;
     }
     case Model::kSetGrad: return prepare(activation, in, site.slots, Then::kNothing);
     case Model::kIterNext: {

@@ -85,7 +85,8 @@ bool Recorder::passes_values_through(const Instruction& in) const {
     case Opcode::kStoreAttr:
     case Opcode::kStoreSubscr:
     case Opcode::kGetIter: return true;
-    case Opcode::kForIter: return pending_.passes_through;
+    case Opcode::kForIter:
+    case Opcode::kCall: return pending_.passes_through;
     default: return false;
   }
 }

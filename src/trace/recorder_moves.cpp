@@ -198,6 +198,9 @@ Flow Recorder::jump_backward(vm::Activation& activation, const Instruction&) {
 
 Flow Recorder::return_value(vm::Activation& activation, const Instruction&) {
   if (activation.continuation == vm::Continuation::kPushTruth || activation.continuation == vm::Continuation::kPushNotTruth) is_constant(activation.peek(1));
+  // The C code that called takes the truth of it.
+  bool to_c = vm::current_machine() != &machine_ && activation.caller == nullptr && !outer_pending_.empty();
+  if (to_c && outer_pending_.back().second.passes_through) is_constant(activation.peek(1));
   if (&activation != base_) return Flow::kRun;
   if (!resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
   return finish_return(activation.peek(1)) ? Flow::kFinished : Flow::kDropped;
