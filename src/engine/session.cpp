@@ -115,7 +115,11 @@ Decision Session::probe() {
   if (!entry.segments.empty()) {
     trace::Segment& last = *entry.segments.front();
     guards::Miss miss = explain_miss(last, now, frames);
-    if (miss.number) entry.varying.insert(miss.guard);
+    // Shapes may change in turn with a number: every segment tells which numbers vary.
+    for (const auto& segment : entry.segments) {
+      guards::Miss other = explain_miss(*segment, now, frames);
+      if (other.number) entry.varying.insert(other.guard);
+    }
     engine_.count_miss(miss, last);
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;

@@ -80,7 +80,7 @@ enum class Flow : std::uint8_t {
 class Recorder {
  public:
   struct Limits {
-    std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128;
+    std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128, iterations = 1024;
     bool break_after_operator = false;
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers that are read as host values

@@ -188,11 +188,13 @@ Flow Recorder::make_function(vm::Activation& activation, const Instruction& in) 
   return prepare(activation, in, operands, Then::kLearnTop);
 }
 
-Flow Recorder::jump_backward(vm::Activation& activation, const Instruction&) {
+Flow Recorder::jump_backward(vm::Activation& activation, const Instruction& in) {
   ++backward_jumps_;
   // Of one loop, entered once: a program may hold many short ones. Nothing can end inside code that C code called.
   if (vm::current_machine() != &machine_) return Flow::kRun;
-  if (++turns_[{&activation, activation.pc}] > limits_.backward_jumps) return cut_here("many turns of a loop");
+  // A loop over something that is there ends by itself; one on a condition may turn for long.
+  const bool counted = activation.code->instructions[static_cast<std::size_t>(in.argument)].opcode == bytecode::Opcode::kForIter;
+  if (++turns_[{&activation, activation.pc}] > (counted ? limits_.iterations : limits_.backward_jumps)) return cut_here("many turns of a loop");
   return Flow::kRun;
 }
 

@@ -216,6 +216,8 @@ std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
       at->second = whole.storage();
     }
     at::Tensor copy = at::empty({0}, input.options()).set_(at->second, input.storage_offset(), input.sizes(), input.strides());
+    if (input.is_conj()) copy._set_conj(true);
+    if (input.is_neg()) copy._set_neg(true);
     if (input.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     copies.push_back(copy);
   }
