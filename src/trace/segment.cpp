@@ -242,13 +242,15 @@ void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copie
 }
 
 /// Version counters and view-ness as eager leaves them, where a compiled graph took another way.
-void match_traits(const Segment& segment, std::vector<at::Tensor>& outputs) {
+void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); i++) {
     at::Tensor& tensor = outputs[i];
     if (!tensor.defined() || tensor.is_inference() || tensor.requires_grad()) continue;
     const auto& traits = segment.output_traits[i];
     if (!traits.is_view && tensor.is_view()) tensor = tensor.detach();
-    while (tensor._version() < traits.version) tensor.unsafeGetTensorImpl()->bump_version();
+    // A tensor from outside has a version of its own, which the writes themselves count up.
+    bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });
+    while (!outside && tensor._version() < traits.version) tensor.unsafeGetTensorImpl()->bump_version();
   }
 }
 
@@ -387,7 +389,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       random.restore();
       failed = true;
     }
-    if (!failed) match_traits(segment, outputs);
+    if (!failed) match_traits(segment, inputs, outputs);
     PyEval_RestoreThread(thread);
     if (failed) return ReplayResult::kFailed;
   } else {
