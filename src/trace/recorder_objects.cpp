@@ -255,10 +255,12 @@ bool Recorder::learn_result(PyObject* object, int depth) {
   if (guards::is_tensor(object)) {
     if (find(object)) return true;
     if (!guards::is_plain_tensor(object)) return false;
-    // `requires_grad=True` of a factory is set behind the dispatcher: an operator's result is no leaf that requires gradients.
+    // `requires_grad=True` of a factory is set behind the dispatcher: the result then is not what the operator gave.
     const at::Tensor& tensor = guards::tensor_of(object);
-    bool marked = tensor.requires_grad() && tensor.is_leaf();
-    return operators_.find(tensor) != graph::kNoValue && (!marked || outside_tensors_.count(tensor.unsafeGetTensorImpl()) != 0);
+    graph::ValueId value = operators_.find(tensor);
+    if (value == graph::kNoValue) return false;
+    bool marked = tensor.requires_grad() && tensor.is_leaf() && !operators_.graph()->type_of(value).requires_grad;
+    return !marked || outside_tensors_.count(tensor.unsafeGetTensorImpl()) != 0;
   }
   if (PyTuple_Check(object) || PyList_CheckExact(object)) {
     if (Object* known = find(object); known && known->known == Known::kExternal) return true;
