@@ -38,6 +38,13 @@ bool is_number_or_text(PyObject* object) {
 
 std::string shown(PyObject* object) {
   if (object == nullptr) return "nothing";
+  if (is_enum_member(object)) {
+    // Its repr is Python code, which must not run in the middle of a recording.
+    static PyObject* const key = PyUnicode_InternFromString("_name_");
+    PyObject* dict = instance_dict(object);
+    PyObject* name = dict ? PyDict_GetItem(dict, key) : nullptr;
+    return fmt::format("{}.{}", Py_TYPE(object)->tp_name, name && PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : "?");
+  }
   if (is_constant_like(object)) {
     Ref text = Ref::steal(PyObject_Repr(object));
     if (!text) {
