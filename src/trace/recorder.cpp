@@ -161,7 +161,7 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   guards_.set_line(line);
   host_.set_line(line);
   if (turned_around(machine, activation)) return cut_here("a turn of a loop");
-  loaded_hosts_.clear();
+  require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called
   operators_.host_arguments.clear();
   Flow flow = (this->*handler)(activation, in);
   if (!loaded_hosts_.empty()) settle_host_loads(flow, in);

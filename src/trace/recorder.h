@@ -152,6 +152,8 @@ class Recorder {
   void specialise_all();
   /// C code that computes with what Python code gives it, or with what an object hides, sees numbers without being seen.
   bool passes_values_through(const bytecode::Instruction& in) const;
+  /// Numbers that were read on the way to something else stay what they are.
+  void require_loaded_hosts();
   void settle_host_loads(Flow flow, const bytecode::Instruction& in);
   /// Tells the operators which host values the instruction hands to torch.
   void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names);

@@ -430,6 +430,7 @@ bool Recorder::build_effects() {
 }
 
 bool Recorder::finish() {
+  require_loaded_hosts();
   if (handlers_entered_ > 0 || !build_effects()) {
     segment_.reset();
     return false;

@@ -98,8 +98,14 @@ void Recorder::settle_host_loads(Flow flow, const Instruction& in) {
   if (loads && plain) {
     pending_.then = Then::kHostTop;
     pending_.count = loaded_hosts_[0].second;
-  } else if (segment_) {
-    for (const auto& [object, id] : loaded_hosts_) host_.require_equal(id, object.get());
+    loaded_hosts_.clear();
+  }
+  require_loaded_hosts();
+}
+
+void Recorder::require_loaded_hosts() {
+  for (const auto& [object, id] : loaded_hosts_) {
+    if (segment_) host_.require_equal(id, object.get());
   }
   loaded_hosts_.clear();
 }
