@@ -94,7 +94,8 @@ def one_line_error(result, *words, status=None):
 def interrupted(program, arguments, ready, cwd=None, env=None):
     """Starts a program, sends it SIGINT when it has printed `ready`, and returns its result."""
     process = subprocess.Popen([program, *(EXTRA if program == DYNRUN else []), *arguments], cwd=cwd, env=env or environment(), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+                               stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's background job ignores it
     while ready not in process.stdout.readline():
         pass
     time.sleep(0.2)  # let it go on to what it waits in
