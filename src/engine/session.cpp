@@ -18,10 +18,6 @@ constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
 constexpr int kMaxFruitless = 6;
 
-}  // namespace
-
-namespace {
-
 guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames) {
   if (!(segment.state == now)) return segment.state.difference(now);
   std::vector<PyObject*> registers;
@@ -112,15 +108,11 @@ Decision Session::probe() {
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
     return run_segment(segment, registers, std::move(*inputs));
   }
-  if (!entry.segments.empty()) {
-    trace::Segment& last = *entry.segments.front();
-    guards::Miss miss = explain_miss(last, now, frames);
-    // Shapes may change in turn with a number: every segment tells which numbers vary.
-    for (const auto& segment : entry.segments) {
-      guards::Miss other = explain_miss(*segment, now, frames);
-      if (other.number) entry.varying.insert(other.guard);
-    }
-    engine_.count_miss(miss, last);
+  // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
+  for (const auto& segment : entry.segments) {
+    guards::Miss miss = explain_miss(*segment, now, frames);
+    if (miss.number) entry.varying.insert(miss.guard);
+    if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
