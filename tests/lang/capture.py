@@ -29,8 +29,11 @@ if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" 
 import torch  # noqa: E402
 
 import capture_builtins  # noqa: E402
+import capture_classes  # noqa: E402
+import capture_control  # noqa: E402
 import capture_language  # noqa: E402
 import capture_library  # noqa: E402
+import capture_tensors  # noqa: E402
 import support  # noqa: E402
 
 # Not captured: the identifier of the break that ends the first segment, and why.
@@ -128,7 +131,9 @@ def main():
     parser.add_argument("--show", action="store_true", help="print every case's state")
     options = parser.parse_args()
     wanted = [part for part in options.filter.split(",") if part]
-    cases = capture_builtins.CASES | capture_library.CASES | capture_language.CASES
+    cases = {}
+    for module in (capture_builtins, capture_library, capture_language, capture_classes, capture_control, capture_tensors):
+        cases |= module.CASES
     names = [name for name in cases if not wanted or any(part in name for part in wanted)]
     failed = captured = 0
     for name in names:

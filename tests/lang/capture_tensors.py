@@ -1,0 +1,157 @@
+"""Modules and tensors: each function takes two float tensors of shape 4x3 and uses one construct between
+operators. For capture.py."""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(2)])
+        self.heads = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Identity()})
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(3)) for _ in range(2)])
+        self.table = nn.ParameterDict({"s": nn.Parameter(torch.ones(3))})
+        self.sequence = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Dropout(0.5))
+        self.register_buffer("offset", torch.ones(3))
+        for i, p in enumerate(self.parameters()):
+            with torch.no_grad():
+                p.fill_(0.1 * (i + 1))
+
+
+block = Block().eval()
+
+
+@case
+def module_list(x, y):
+    for layer in block.layers:
+        x = layer(x)
+    for i, layer in enumerate(block.layers):
+        x = x + layer(y) * i
+    return (x + block.layers[-1](y) + len(block.layers) + block.layers[:1][0](x)).detach()
+
+
+@case
+def module_dict(x, y):
+    out = x
+    for name, head in block.heads.items():
+        out = out + head(y) * len(name)
+    return (out + block.heads["a"](x) + ("b" in block.heads) + len(block.heads.keys())).detach()
+
+
+@case
+def module_sequential(x, y):
+    return (block.sequence(x) + block.sequence[0](y) + len(block.sequence) + sum(m(x) for m in block.sequence)).detach()
+
+
+@case
+def module_parameter_list(x, y):
+    for scale in block.scales:
+        x = x * scale
+    return (x + block.scales[0] + block.table["s"] + y).detach()
+
+
+@case
+def module_parameters(x, y):
+    return (x + sum(p.sum() for p in block.parameters()) + len(list(block.named_parameters())) + y).detach()
+
+
+@case
+def module_first_parameter(x, y):
+    device = next(block.parameters()).device
+    dtype = next(p.dtype for p in block.parameters() if p.is_floating_point())
+    return x.to(device).to(dtype) + y
+
+
+@case
+def module_children(x, y):
+    for child in block.sequence.children():
+        x = child(x)
+    for name, module in block.named_modules():
+        if isinstance(module, nn.Linear):
+            x = x + module(y) * len(name)
+    return x.detach()
+
+
+@case
+def module_buffers_state(x, y):
+    return x * block.offset + y * len(list(block.buffers())) + len(block._buffers) + block.training
+
+
+hooked = nn.Linear(3, 3)
+hooked.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+hooked.register_forward_hook(lambda module, args, output: output + 1)
+with torch.no_grad():
+    hooked.weight.fill_(0.1), hooked.bias.fill_(0.2)
+
+
+@case
+def module_hooks(x, y):
+    return (hooked(x) + y).detach()
+
+
+@case
+def module_made_inside(x, y):
+    return nn.ReLU()(x) + nn.Flatten(0)(y).sum() + nn.Softmax(dim=-1)(x)
+
+
+@case
+def functional_mix(x, y):
+    image = x[None, None]
+    z = F.interpolate(image, scale_factor=2, mode="bilinear", align_corners=False)
+    z = F.pad(z, (1, 1, 0, 2), value=0.5)
+    z = F.max_pool2d(z, 2) + F.avg_pool2d(z, 2)
+    z = F.adaptive_avg_pool2d(z, (1, 2)).flatten()
+    return z.sum() + F.layer_norm(x, (3,)) + F.gelu(y) + F.softmax(x, dim=1) + F.normalize(y)
+
+
+@case
+def functional_losses(x, y):
+    return F.mse_loss(x, y) + F.cross_entropy(x, torch.tensor([0, 1, 2, 0])) + F.smooth_l1_loss(x, y) + F.cosine_similarity(x, y).sum()
+
+
+@case
+def tensor_methods(x, y):
+    a, b = x.chunk(2)
+    rows = x.split([1, 3])
+    v, i = y.max(dim=1)
+    return (a * b).sum() + rows[1].sum() + v[:, None] + i.float()[:, None] + x.new_zeros(3) + torch.full_like(x, 2.0) + x.numel() + x.size()[0] + y.view(*x.shape)
+
+
+@case
+def tensor_constructors(x, y):
+    n, m = x.shape
+    return x + torch.arange(m, device=x.device, dtype=x.dtype) + torch.tensor([1.0, 2.0, 3.0]) + torch.ones(n, 1) * torch.linspace(0, 1, m) + torch.eye(n, m) + torch.zeros_like(y)
+
+
+@case
+def tensor_einsum(x, y):
+    return torch.einsum("ij,kj->ik", x, y) + torch.tensordot(x, y, dims=([1], [1]))
+
+
+@case
+def checkpointed(x, y):
+    return torch.utils.checkpoint.checkpoint(lambda a: a * 2, x, use_reentrant=False) + y
+
+
+cached_function = functools.lru_cache(maxsize=4)(lambda n: torch.arange(n).float())
+
+
+@case
+def cached_tensor(x, y):
+    return x + cached_function(3) + y
+
+
+@case
+def finfo_dtypes(x, y):
+    return x.clamp(min=torch.finfo(x.dtype).min / 2) + torch.iinfo(torch.int8).max + y.to(torch.float64).to(x) + (x.dtype == torch.float32) + x.is_floating_point()
