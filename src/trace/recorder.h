@@ -90,6 +90,8 @@ class Recorder {
   Flow before(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
   /// kRun: recorded. kCut: the segment ended before the instruction that has just run. kDropped: no segment.
   Flow after(vm::Machine& machine, const bytecode::Instruction& instruction, bool raised);
+  /// The machine stops before the instruction at its top: the segment ends there, if it can.
+  void end_here();
   void entered(vm::Machine& machine, vm::Activation& activation);
   void leaving(vm::Machine& machine, vm::Activation& activation);
 
@@ -221,6 +223,9 @@ class Recorder {
   Flow load_deref(vm::Activation&, const bytecode::Instruction&);
   Flow store_deref(vm::Activation&, const bytecode::Instruction&);
   Flow load_global(vm::Activation&, const bytecode::Instruction&);
+  Flow load_name(vm::Activation&, const bytecode::Instruction&);
+  Flow store_name(vm::Activation&, const bytecode::Instruction&);
+  Flow read_global(vm::Activation&, PyObject* name);
   Flow store_global(vm::Activation&, const bytecode::Instruction&);
   Flow import_name(vm::Activation&, const bytecode::Instruction&);
   Flow import_from(vm::Activation&, const bytecode::Instruction&);
@@ -277,6 +282,10 @@ class Recorder {
     Py_ssize_t positional = 0;
     PyObject* keyword_names = nullptr;
     int slots = 0;                     // stack slots that the instruction consumes
+    /// The positional arguments as a tuple.
+    python::Ref pack_positional() const;
+    /// The keyword arguments as a dict; null where there are none.
+    python::Ref pack_keywords() const;
   };
   Flow call(vm::Activation&, const bytecode::Instruction&);
   Flow call_function_ex(vm::Activation&, const bytecode::Instruction&);

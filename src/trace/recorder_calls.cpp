@@ -42,6 +42,20 @@ bool is_tensor_hash(vm::Activation& activation) {
 
 }  // namespace
 
+Ref Recorder::CallSite::pack_positional() const {
+  Ref tuple = Ref::steal(PyTuple_New(positional));
+  for (Py_ssize_t i = 0; tuple && i < positional; i++) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(arguments[static_cast<std::size_t>(i)]));
+  return tuple;
+}
+
+Ref Recorder::CallSite::pack_keywords() const {
+  if (keyword_names == nullptr || PyTuple_GET_SIZE(keyword_names) == 0) return Ref();
+  Ref dict = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(keyword_names); i++)
+    PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keyword_names, i), arguments[static_cast<std::size_t>(positional + i)]);
+  return dict;
+}
+
 Flow Recorder::push(vm::Activation& activation, const Instruction& in, PyObject* function, const std::vector<PyObject*>& arguments,
                     Py_ssize_t positional, PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held,
                     bool null_below) {
@@ -314,9 +328,7 @@ Flow Recorder::call_exception(vm::Activation& activation, const Instruction& in,
   bool python_init = init && PyFunction_Check(init);
   if (!python_init) return type->tp_init == base->tp_init ? prepare(activation, in, site.slots, Then::kFreshTop) : cut(BreakId::k_opaque_call, type->tp_name);
   if (!learn_external(init, guards_.read(SourceKind::kTypeAttribute, source, 0, init_name))) return cut(BreakId::k_opaque_call, type->tp_name);
-  Ref arguments = Ref::steal(PyTuple_New(site.positional));
-  for (Py_ssize_t i = 0; i < site.positional; i++)
-    PyTuple_SET_ITEM(arguments.get(), i, Py_NewRef(site.arguments[static_cast<std::size_t>(i)]));
+  Ref arguments = site.pack_positional();
   Ref object = Ref::steal(type->tp_new(type, arguments.get(), nullptr));
   if (!object) return Flow::kRaise;
   learn_fresh(object.get());

@@ -92,16 +92,9 @@ Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   PyObject* held = key ? guards::cached_result(site.callee, key.get()) : nullptr;
   Ref value = Ref::borrow(held);
   if (!value || !learn_external(value.get(), guards_.read(SourceKind::kCachedCall, source, 0, key.get()))) return cut(BreakId::k_opaque_call, name);
-  Ref arguments = Ref::steal(PyTuple_New(site.positional));
-  for (Py_ssize_t i = 0; i < site.positional; i++) PyTuple_SET_ITEM(arguments.get(), i, Py_NewRef(site.arguments[static_cast<std::size_t>(i)]));
+  Ref arguments = site.pack_positional(), keywords = site.pack_keywords();
   learn_fresh(arguments.get());
-  Ref keywords;
-  if (site.keyword_names && PyTuple_GET_SIZE(site.keyword_names) > 0) {
-    keywords = Ref::steal(PyDict_New());
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(site.keyword_names); i++)
-      PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(site.keyword_names, i), site.arguments[static_cast<std::size_t>(site.positional + i)]);
-    learn_fresh(keywords.get());
-  }
+  if (keywords) learn_fresh(keywords.get());
   {
     UnrecordedScope unrecorded;
     Ref counted = Ref::steal(PyObject_Call(site.callee, arguments.get(), keywords.get()));
