@@ -8,7 +8,6 @@ is a forked child, so that one crash fails one check.
 import argparse
 import contextlib
 import copy
-import gc
 import os
 import pathlib
 import sys
@@ -25,6 +24,7 @@ EXECUTABLE = HERE.parent.parent / "build" / "release" / "dynrun"
 if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
     os.execv(EXECUTABLE, [str(EXECUTABLE), str(HERE / "run.py"), *sys.argv[1:]])
 
+import leaks  # noqa: E402
 import torch  # noqa: E402
 import zoo  # noqa: E402
 
@@ -189,11 +189,6 @@ def check_training(kind):
     return problems
 
 
-def resident_mib():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
-
-
 def check_leaks(grad):
     """10,000 replays of a small model leave neither objects nor memory behind."""
     torch.set_num_threads(1)
@@ -207,19 +202,11 @@ def check_leaks(grad):
                 if grad:
                     out.sum().backward()
 
-    run(2000)
-    gc.collect()
-    objects, memory, references = len(gc.get_objects()), resident_mib(), sys.getrefcount(model)
-    run(10000)
-    gc.collect()
-    grown = (len(gc.get_objects()) - objects, resident_mib() - memory, sys.getrefcount(model) - references)
-    problems = []
-    if grown[0] > 50:
-        problems.append(f"{grown[0]} more objects")
-    if grown[1] > 8:
-        problems.append(f"{grown[1]:.1f} MiB more memory")
-    if grown[2]:
-        problems.append(f"{grown[2]} more references to the model")
+    run(1)
+    references = sys.getrefcount(model)
+    problems = leaks.growth(run, leaks.WARM, leaks.TURNS)
+    if sys.getrefcount(model) != references:
+        problems.append(f"{sys.getrefcount(model) - references} more references to the model")
     return problems
 
 
@@ -300,7 +287,8 @@ def main():
     checks += [(f"train_mode_{'grad' if grad else 'no_grad'}_{entry.name}", check_train_mode, (entry, grad)) for entry in trained for grad in (False, True)]
     checks += [(f"train_{kind.lower()}", check_training, (kind,)) for kind in ("SGD", "Adam")]
     checks += [("leaks_no_grad", check_leaks, (False,)), ("leaks_backward", check_leaks, (True,)),
-               ("lifetimes", check_lifetimes, ()), ("peak_memory", check_peak, ("resnet50",))]
+               ("lifetimes", check_lifetimes, ()), ("lifetimes_models", leaks.check_models_die, (dynrun,)), ("peak_memory", check_peak, ("resnet50",))]
+    checks += [(f"leaks_{program.__name__}", leaks.check_program, (dynrun, program, harness.is_real(dynrun))) for program in leaks.PROGRAMS]
     wanted = [part for part in options.filter.split(",") if part]
     failed = passed = skipped = 0
     for name, check, args in checks:
