@@ -74,16 +74,19 @@ def check_model(entry, full):
 
 
 def magnified(difference, ours, eagers, exact, where):
-    """Batch norm over few values magnifies rounding: as far from float64 as eager is (root mean square), ours is right all the same."""
+    """Batch norm over few values magnifies rounding: as far from float64 as eager is (root mean square), ours is right all the same.
+
+    `eagers` are eager's answers in either memory format: a convolution of channels-last memory, which replays choose too,
+    sums its products in one chain and is 2.5 times as far from float64 as one that sums them in blocks of channels.
+    """
     def off(values):
         return sum((value.double() - truth.double()).square().sum().item() for value, truth in zip(zoo.tensors(values), zoo.tensors(exact), strict=True)) ** 0.5
 
-    far, eager_far = off(ours), off(eagers)
-    if far <= 2 * eager_far:
-        return [f"note: {where}: not close, but off from float64 by {far:.1e} where eager is by {eager_far:.1e}"]
-    text = f"{where}: {difference}; from float64 {far:.1e}, eager {eager_far:.1e}"
-    # Known, and not yet explained beyond the magnified rounding of other convolution kernels.
-    return [f"known: {text}" if far <= 4 * eager_far else text]
+    far, eager_far = off(ours), [off(values) for values in eagers]
+    text = " or ".join(f"{distance:.1e}" for distance in eager_far)
+    if far <= 2 * max(eager_far):
+        return [f"note: {where}: not close, but off from float64 by {far:.1e} where eager is by {text}"]
+    return [f"{where}: {difference}; from float64 {far:.1e}, eager {text}"]
 
 
 def statistics(model):
@@ -116,11 +119,14 @@ def check_train_mode(entry, grad):
         def widen(value):
             return value.double() if value.is_floating_point() else value
 
-        def in_double(before, seed, kind):
-            """What float64 gives for a call from the state `before`: outputs, gradients or buffers."""
-            wide = copy.deepcopy(before).double()
-            out = call(wide, seed, widen)
-            return {"gradients": lambda: backward(wide, out), "outputs": lambda: out, "statistics": lambda: statistics(wide)[0]}[kind]()
+        def channels_last(value):
+            return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value
+
+        def again(before, seed, kind, prepare, cast):
+            """What another way to compute gives for a call from the state `before`: outputs, gradients or statistics."""
+            other = prepare(copy.deepcopy(before))
+            out = call(other, seed, cast)
+            return {"gradients": lambda: backward(other, out), "outputs": lambda: out, "statistics": lambda: statistics(other)[0]}[kind]()
 
         dynrun.compile(model)
         dynrun.reset_stats()
@@ -140,7 +146,9 @@ def check_train_mode(entry, grad):
                 for kind, (ours, eagers) in pairs.items():
                     difference = zoo.not_close(ours, eagers)
                     if difference:
-                        problems += magnified(difference, ours, eagers, in_double(before, seed, kind), f"call {seed}: {kind}")
+                        exact = again(before, seed, kind, lambda module: module.double(), widen)
+                        other = again(before, seed, kind, lambda module: module.to(memory_format=torch.channels_last), channels_last)
+                        problems += magnified(difference, ours, (eagers, other), exact, f"call {seed}: {kind}")
                 if not all(map(torch.equal, statistics(model)[1], statistics(eager)[1])):
                     problems.append(f"call {seed}: a counter is not eager's")
                 model.load_state_dict(eager.state_dict())  # rounding does not add up over the calls
@@ -290,20 +298,19 @@ def main():
                ("lifetimes", check_lifetimes, ()), ("lifetimes_models", leaks.check_models_die, (dynrun,)), ("peak_memory", check_peak, ("resnet50",))]
     checks += [(f"leaks_{program.__name__}", leaks.check_program, (dynrun, program, harness.is_real(dynrun))) for program in leaks.PROGRAMS]
     wanted = [part for part in options.filter.split(",") if part]
-    failed = passed = skipped = 0
+    failed = passed = 0
     for name, check, args in checks:
         if wanted and not any(part in name for part in wanted):
             continue
         began = time.time()
         answer = harness.in_child(check, *args)
         problems = [answer["error"]] if "error" in answer else answer["value"]
-        bad = any(not problem.startswith(("note", "known")) for problem in problems)
-        known = not bad and any(problem.startswith("known") for problem in problems)
-        failed, passed, skipped = failed + bad, passed + (not bad and not known), skipped + known
-        print(f"{'FAIL' if bad else 'known' if known else 'ok  '} {name} ({time.time() - began:.1f} s)", flush=True)
+        bad = any(not problem.startswith("note") for problem in problems)
+        failed, passed = failed + bad, passed + (not bad)
+        print(f"{'FAIL' if bad else 'ok  '} {name} ({time.time() - began:.1f} s)", flush=True)
         for problem in problems:
             print("     " + problem.replace("\n", "\n     "), flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 
