@@ -24,9 +24,15 @@ except ImportError:
 NOTES = []
 
 
-def seq(*shape, start=0.0, dtype=torch.float32):
+@functools.lru_cache(maxsize=None)
+def smooth(shape, start):
+    with torch.inference_mode(False), torch.no_grad():
+        return torch.sin(torch.arange(math.prod(shape), dtype=torch.float64) * 1.7 + start + 0.3).reshape(shape).float()
+
+
+def seq(*shape, start=0.0):
     """A tensor of smooth values without a pattern; `start` picks another one."""
-    return (torch.sin(torch.arange(math.prod(shape), dtype=torch.float64) * 1.7 + start + 0.3)).reshape(shape).to(dtype)
+    return smooth(shape, start).clone()
 
 
 class Picture:
@@ -43,29 +49,47 @@ class Picture:
     def tensor(self, value):
         data = value.detach()
         plain = data.layout is torch.strided and not data.is_quantized
-        shown = data.contiguous().cpu() if plain else data.to_dense()
-        shown = torch.view_as_real(shown.resolve_conj()) if shown.is_complex() else shown
-        kind = "f" if shown.is_floating_point() else "i"
-        flat = shown.reshape(-1)
-        content = flat.double().numpy().tobytes() if kind == "f" else flat.long().numpy().tobytes()
+        dtype = data.dtype
+        if dtype is torch.float32 and plain and not data.is_neg():
+            kind, content = "f4", data.numpy().tobytes()
+        else:
+            shown = data if plain else data.to_dense()
+            if dtype.is_complex:
+                shown = torch.view_as_real(shown.resolve_conj())
+            kind = "f8" if shown.dtype.is_floating_point else "i"
+            content = shown.to(torch.float64 if kind == "f8" else torch.int64).resolve_neg().numpy().tobytes()
         place = self.storages.setdefault(data.untyped_storage()._cdata, len(self.storages)) if plain else -1
-        version = None if value.is_inference() else value._version
-        return ("tensor", type(value).__name__, str(value.dtype), tuple(value.shape), value.stride() if plain else None, value.storage_offset() if plain else 0, value.requires_grad, value.is_leaf,
-                self.graph(value.grad_fn), version, place, value.is_inference(), self.of(value.grad) if value.is_leaf else None, self.of(value.__dict__) if value.__dict__ else None, (kind, content))
+        inference, leaf = value.is_inference(), value.is_leaf
+        return ("tensor", type(value).__name__, str(dtype), tuple(value.shape), value.stride() if plain else None, value.storage_offset() if plain else 0, value.requires_grad, leaf,
+                self.graph(value.grad_fn), None if inference else value._version, place, inference, self.of(value.grad) if leaf else None, self.of(value.__dict__) if value.__dict__ else None, (kind, content))
 
     def of(self, value, depth=0):
-        if value is None or isinstance(value, (bool, int, str, complex)):
-            return (type(value).__name__, str(value))
-        if isinstance(value, float):
+        kind = type(value)
+        if kind in SCALARS:
+            return (kind.__name__, str(value))
+        if kind is float:
             return ("float", value)
-        if id(value) in self.known:
-            return ("same", self.known[id(value)])
-        self.known[id(value)] = len(self.known)
+        key = id(value)
+        known = self.known.get(key)
+        if known is not None:
+            return ("same", known)
+        self.known[key] = len(self.known)
         self.alive.append(value)
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if depth > 12:
             return ("deep",)
+        if kind is dict:
+            return ("dict", *[(self.of(name, depth + 1), self.of(item, depth + 1)) for name, item in value.items()])
+        if kind is list or kind is tuple:
+            return (kind.__name__, *[self.of(item, depth + 1) for item in value])
+        return self.rare(value, depth)
+
+    def rare(self, value, depth):
+        if isinstance(value, (bool, int, str, complex)):
+            return (type(value).__name__, str(value))
+        if isinstance(value, float):
+            return ("float", value)
         name = type(value).__name__
         if isinstance(value, enum.Enum):
             return (name, value.name)
@@ -104,7 +128,7 @@ class Picture:
         while traceback is not None:
             code = traceback.tb_frame.f_code
             # The place in the line; which of an instruction's own cache entries it is says only how CPython made a call.
-            place = next(itertools.islice(code.co_positions(), traceback.tb_lasti // 2, None), None)
+            place = next(itertools.islice(positions_of(code), traceback.tb_lasti // 2, None), None)
             frames.append((code.co_filename.rsplit("/", 1)[-1], code.co_name, traceback.tb_lineno, place))
             traceback = traceback.tb_next
         text = ADDRESS.sub("0x", str(error))
@@ -114,6 +138,12 @@ class Picture:
 
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+SCALARS = frozenset({type(None), bool, int, str, complex})
+
+
+@functools.lru_cache(maxsize=256)
+def positions_of(code):
+    return tuple(code.co_positions())
 
 
 @disable
@@ -129,8 +159,8 @@ def fail(error):
     NOTES.append(Picture().exception(error))
 
 
-# The classes below are made anew by `reset`, in a namespace that the programs' `import *` does not bind early.
-SOURCE = '''
+# Classes that no program changes: made once. Like a program's own they come from `__main__`.
+SHARED_SOURCE = '''
 class Color(enum.Enum):
     RED, GREEN, BLUE = 1, 2, 3
 
@@ -152,6 +182,39 @@ class Record:
         return self.value * k + self.size
 
 
+class Swallow:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return kind is not None and issubclass(kind, (ValueError, IndexError))
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor(0.75))
+        self.b = torch.nn.Parameter(torch.tensor([0.25]))
+        self.register_buffer("scale", torch.tensor(0.5))
+        self.sub = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(0.25))
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.linear = torch.nn.Linear(3, 3)
+        with torch.no_grad():
+            self.linear.weight.copy_(seq(3, 3))
+            self.linear.bias.copy_(seq(3))
+        self.steps, self.rate = 0, 0.5
+
+    def forward(self, x):
+        self.steps += 1
+        if x.dim() == 2 and x.shape[-1] == 3 and x.dtype == self.linear.weight.dtype:
+            x = self.linear(x)
+            if x.shape[0] > 1:
+                x = self.norm(x)
+        return self.sub(x) * self.w + self.b * self.scale
+'''
+
+# The rest is made anew by `reset_into`, in a namespace that the programs' `import *` does not bind early.
+SOURCE = '''
 class Box:
     made = 0
     __match_args__ = ("size",)
@@ -272,14 +335,6 @@ class Scope:
         del LOG[:-6]
 
 
-class Swallow:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        return kind is not None and issubclass(kind, (ValueError, IndexError))
-
-
 @contextlib.contextmanager
 def managed(k):
     LOG.append(k)
@@ -378,29 +433,6 @@ def bump(k=1):
     config.level = (config.level + k) % 4
 
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.w = torch.nn.Parameter(torch.tensor(0.75))
-        self.b = torch.nn.Parameter(torch.tensor([0.25]))
-        self.register_buffer("scale", torch.tensor(0.5))
-        self.sub = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(0.25))
-        self.norm = torch.nn.BatchNorm1d(3)
-        self.linear = torch.nn.Linear(3, 3)
-        with torch.no_grad():
-            self.linear.weight.copy_(seq(3, 3))
-            self.linear.bias.copy_(seq(3))
-        self.steps, self.rate = 0, 0.5
-
-    def forward(self, x):
-        self.steps += 1
-        if x.dim() == 2 and x.shape[-1] == 3 and x.dtype == self.linear.weight.dtype:
-            x = self.linear(x)
-            if x.shape[0] > 1:
-                x = self.norm(x)
-        return self.sub(x) * self.w + self.b * self.scale
-
-
 class Model:
     def __init__(self):
         self.count, self.last, self.total, self.history, self.seen = 0, seq(1, 1), torch.zeros(()), [], {}
@@ -419,10 +451,15 @@ optimizer = torch.optim.SGD([net.w, net.b], lr=0.1)
 hooks = []
 '''
 CODE = compile(SOURCE, "common_source", "exec")
+MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "types": types, "torch": torch, "seq": seq}
+SHARED = {"__name__": "__main__", **MODULES}
+exec(compile(SHARED_SOURCE, "common_source", "exec"), SHARED)
+SHARED = {name: SHARED[name] for name in ("Color", "Point", "Record3", "Custom", "Record", "Swallow", "Net")}
 
 
 def reset_into(space):
     """Puts fresh classes, functions and objects into the namespace of a program."""
-    space.update({"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "types": types, "torch": torch, "seq": seq,
-                  "show": show, "fail": fail})
+    space.update(MODULES)
+    space.update(SHARED)
+    space["show"], space["fail"] = show, fail
     exec(CODE, space)

@@ -425,18 +425,22 @@ model, items, numbers, table, counts = Model(), [], [1], {}, {"a": 1}
 '''
 
 
-def program(seed):
-    """The source of the program with this seed."""
+def compiled(seed, name="program"):
+    """The source of the program with this seed, and its code."""
     draw = random.Random(seed)
     while True:
         source = Program(draw.random()).source()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                compile(source, "program", "exec")
-            return source
+                return source, compile(source, name, "exec")
         except SyntaxError:  # a walrus inside a comprehension's source, a jump out of except*: one in fifty
             pass
+
+
+def program(seed):
+    """The source of the program with this seed."""
+    return compiled(seed)[0]
 
 
 if __name__ == "__main__":

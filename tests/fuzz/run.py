@@ -25,14 +25,15 @@ ROOT = HERE.parent.parent
 MODES = {"extern": (6, ["--stress=extern"]), "plain": (4, []), "extern+verify": (2, ["--stress=extern", "--verify"]), "extern+guards": (2, ["--stress=extern,guards"]),
          "extern+drop": (2, ["--stress=extern,drop"]), "extern+first": (2, ["--stress=extern,first"]), "extern+break": (1, ["--stress=extern,break"]),
          "verify": (1, ["--verify"]), "extern+all": (2, ["--stress=extern", "--vm=all"]), "handover": (1, ["--stress=extern,handover", "--vm=all"])}
-BATCH, CHILD = 1000, 50
+BATCH, CHILD = 1000, 100  # programs in one mode, programs in one forked child
+WORKERS, WORKER_LIFE = 4, 20000  # processes that wait for the next batch of their mode, programs that one of them runs
 
 
 class Worker:
     """A dynrun process that has torch loaded and runs programs in forked children."""
 
     def __init__(self, executable, mode):
-        self.mode = mode
+        self.mode, self.programs = mode, 0
         read_end, write_end = os.pipe()
         environment = dict(os.environ, PYTHONHASHSEED="0", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
         exact = "exact" if "extern" in mode or mode == "handover" else "close"
@@ -57,6 +58,27 @@ class Worker:
         self.results.close()
         self.process.kill()
         self.process.wait()
+
+
+class Workers:
+    """The processes that are there, one a mode; loading torch costs as much as some hundred programs."""
+
+    def __init__(self, executable):
+        self.executable, self.by_mode = executable, {}
+
+    def get(self, mode):
+        worker = self.by_mode.pop(mode, None)
+        if worker is not None and worker.programs > WORKER_LIFE:
+            worker.close()
+            worker = None
+        self.by_mode[mode] = worker or Worker(self.executable, mode)  # the one used last stands last
+        while len(self.by_mode) > WORKERS:
+            self.by_mode.pop(next(iter(self.by_mode))).close()
+        return self.by_mode[mode]
+
+    def close(self):
+        for worker in self.by_mode.values():
+            worker.close()
 
 
 class Smaller(ast.NodeTransformer):
@@ -204,38 +226,49 @@ def main():
     if options.jobs > 1:
         return run_many(options, first, count, seconds)
     draw = random.Random(first)
-    seed, shrunk = first, 0
+    seed, shrunk, workers = first, 0, Workers(options.dynrun)
     while seed < first + count and (seconds is None or time.monotonic() - began < seconds):
         mode = draw.choice(names) if names else draw.choices(list(MODES), [weight for weight, _ in MODES.values()])[0]
-        worker = Worker(options.dynrun, mode)
+        worker = workers.get(mode)
         batch_end = min(seed + BATCH, first + count)
         batch_began = time.monotonic()
         while seed < batch_end and (seconds is None or time.monotonic() - began < seconds):
             seeds = list(range(seed, min(seed + CHILD, batch_end)))
             seed = seeds[-1] + 1
+            worker.programs += len(seeds)
+            failed = []
             for answer in worker.run({"seeds": seeds, "forget": draw.random() < 0.7}):
                 total.add(mode, answer)
                 if answer["problem"]:
-                    total.failures.append((answer["seed"], mode, answer["problem"]))
-                    print(f"FAIL seed {answer['seed']} under {mode}: {answer['problem'][:700]}", flush=True)
-                    if options.keep:
-                        folder = pathlib.Path(options.keep)
-                        folder.mkdir(parents=True, exist_ok=True)
-                        (folder / f"seed_{answer['seed']}.py").write_text(generate.program(answer["seed"]))
-                    if options.shrink and shrunk < 3:
-                        shrunk += 1
-                        print(shrink(worker, generate.program(answer["seed"]), options.shrink), flush=True)
+                    failed.append(answer)
+            for answer in failed:
+                report(options, worker, answer, total)
+                if options.shrink and shrunk < 3:
+                    shrunk += 1
+                    print(shrink(worker, generate.program(answer["seed"]), options.shrink), flush=True)
             if time.monotonic() - batch_began > 15 and seconds is not None:
                 break
-        worker.close()
         if options.count and options.count > BATCH:
             print(f"  to seed {seed}: {total.programs} programs, {len(total.failures)} failed, {total.programs / (time.monotonic() - began):.0f} a second", flush=True)
+    workers.close()
     elapsed = time.monotonic() - began
     modes = ", ".join(f"{name} {number}" for name, number in total.modes.most_common())
     print(f"seeds {first} to {seed - 1} in {elapsed:.0f} s ({total.programs / elapsed:.0f} a second): {modes}")
     print(f"replays in {100 * total.replayed / max(total.programs, 1):.0f} % of the programs, {total.replays} in all; {total.captured} operators captured")
     print(f"{total.programs - len(total.failures)} passed, {len(total.failures)} failed, 0 skipped")
     return 1 if total.failures else 0
+
+
+def report(options, worker, answer, total):
+    """Prints and keeps a failure. What passes when it is run by itself depends on the programs before it in its child."""
+    seed = answer["seed"]
+    alone = next(iter(list(worker.run({"seeds": [seed]}))))["problem"]
+    total.failures.append((seed, worker.mode, answer["problem"]))
+    print(f"FAIL seed {seed} under {worker.mode}{'' if alone else ' (not by itself)'}: {answer['problem'][:700]}", flush=True)
+    if options.keep:
+        folder = pathlib.Path(options.keep)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"seed_{seed}.py").write_text(generate.program(seed))
 
 
 def run_source(options, names):
