@@ -152,12 +152,17 @@ bool Engine::wants(python::Frame* frame) {
   if (Session::recording_here()) return true;
   if (disabled_depth() > 0) return false;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
-  if ((frame->code->co_flags & kFunction) != kFunction) return false;
+  if ((frame->code->co_flags & kFunction) != kFunction) {
+    loops_.consider(frame->code, frame->globals);
+    return false;
+  }
   bool generator = frame->owner == python::kOwnedByGenerator;
   if (!generator && is_marked(frame) && !heat_of(frame).rejected) return true;
-  if (!takes_tensors(frame)) return false;
-  // A generator that recordings do not break in belongs to the code that runs through it.
-  if ((!generator || runs_apart(frame->code)) && is_hot(frame)) return true;
+  if (!takes_tensors(frame)) {
+    loops_.consider(frame->code, frame->globals);
+    return false;
+  }
+  if (is_hot(frame)) return true;
   report_.frames_skipped++;
   return false;
 }
@@ -175,7 +180,18 @@ vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation)
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
   if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
-  return runs_apart(activation.frame->code) ? starting(machine, activation) : nullptr;
+  return starting(machine, activation);
+}
+
+vm::Observer* Engine::looping(vm::Machine& machine, vm::Activation& activation) {
+  std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
+  sessions_.push_back(std::make_unique<Session>(*this, machine, activation, false));
+  return sessions_.back().get();
+}
+
+bool Engine::resumes_apart(python::Frame* frame) {
+  if (Session::recording_here()) return false;
+  return options_.vm != kDynrunVmAll || wants(frame);
 }
 
 void Engine::finished(vm::Machine& machine) {
@@ -299,6 +315,7 @@ void Engine::count_replay(const trace::Segment& segment) {
   report_.operators_captured += segment.operators;
   report_.frames_replayed += segment.frames;
   replayed_operators_ += segment.operators;
+  replayed_since_start_ += segment.operators;
 }
 
 void Engine::mark(PyObject* object) {

@@ -2,6 +2,7 @@
 // Decides what is hot, keeps the segments, and counts what happened. One engine a process; needs the GIL.
 
 #include "engine/exports.h"
+#include "engine/loops.h"
 #include "report/report.h"
 #include "trace/segment.h"
 #include "vm/machine.h"
@@ -42,6 +43,8 @@ class Engine final : public vm::Engine {
 
   vm::Observer* starting(vm::Machine& machine, vm::Activation& activation) override;
   vm::Observer* resuming(vm::Machine& machine, vm::Activation& activation) override;
+  vm::Observer* looping(vm::Machine& machine, vm::Activation& activation) override;
+  bool resumes_apart(python::Frame* frame) override;
   void finished(vm::Machine& machine) override;
   /// Whether the VM shall run this frame.
   bool wants(python::Frame* frame);
@@ -66,7 +69,14 @@ class Engine final : public vm::Engine {
   void count_break(const trace::Break& why);
   void count_miss(const guards::Miss& miss, const trace::Segment& segment);
   void count_replay(const trace::Segment& segment);
-  void count_recorded(std::uint64_t operators) { report_.operators_captured += operators; }
+  void count_recorded(std::uint64_t operators) {
+    report_.operators_captured += operators;
+    recorded_operators_ += operators;
+  }
+  /// Operators that recordings ran, since the start.
+  std::uint64_t recorded_operators() const { return recorded_operators_; }
+  std::uint64_t captured_operators() const { return recorded_operators_ + replayed_since_start_; }
+  Loops& loops() { return loops_; }
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
   void mark(PyObject* function_or_module);
@@ -96,6 +106,8 @@ class Engine final : public vm::Engine {
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
   std::uint64_t replayed_operators_ = 0;
+  std::uint64_t recorded_operators_ = 0, replayed_since_start_ = 0;
+  Loops loops_{*this};
 };
 
 Engine* engine();

@@ -36,6 +36,7 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   torch_is_ready = true;
   dynrun::trace::build_callable_table();
   dynrun::guards::watch_storage_aliases();
+  if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
   if (the_options.stats_file || the_options.explain) dynrun::trace::count_on_this_thread();
 }
 

@@ -40,7 +40,9 @@ void Session::detach() {
   // world gave a segment, and this one only raised.)
   if (state_ != State::kIdle && recorded_ && captured_ == 0 && !generator_) {
     Entry& entry = engine_.entry_at(origin_);
-    if (entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty()) engine_.reject(origin_, heat_key_);
+    bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty();
+    if (fruitless && machine_.borrowed) entry.given_up = true;
+    else if (fruitless) engine_.reject(origin_, heat_key_);
   }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
@@ -100,6 +102,7 @@ Decision Session::probe() {
   for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
+    if (segment.returns && machine_.borrowed) continue;  // CPython's frame cannot return from here
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
     if (!segment.host.run(registers, hosts_)) continue;
     auto inputs = trace::gather_inputs(segment, registers, hosts_);
@@ -270,10 +273,24 @@ void Session::close_visit(vm::Activation& activation) {
   visits_.erase(std::next(visit).base(), visits_.end());
 }
 
+bool Session::follows(vm::Machine& machine, PyObject* generator) {
+  if (&machine != &machine_ || !PyGen_CheckExact(generator)) return false;
+  // Stepped into, it is probed from its first instruction on.
+  return state_ == State::kRecord ? recorder_->follows(generator) : state_ == State::kStep;
+}
+
 void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject*) {
   if (state_ == State::kRecord) recorder_->leaving(machine, activation);
   if (&machine == &machine_) close_visit(activation);
   if (&activation == base_) detach();
+}
+
+void Session::giving_back(vm::Machine&) {
+  if (state_ == State::kRecord) {
+    recorder_->end_here();
+    end_recording(false);
+  }
+  detach();
 }
 
 Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs) {

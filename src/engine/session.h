@@ -19,7 +19,11 @@ class Session final : public vm::Observer {
   void after(vm::Machine& machine, const bytecode::Instruction& instruction, bool raised) override;
   void entered(vm::Machine& machine, vm::Activation& activation) override;
   void leaving(vm::Machine& machine, vm::Activation& activation, PyObject* result) override;
+  bool follows(vm::Machine& machine, PyObject* generator) override;
+  void giving_back(vm::Machine& machine) override;
 
+  /// Operators recorded or replayed so far.
+  std::uint64_t captured() const { return captured_; }
   bool idle() const { return state_ == State::kIdle; }
   vm::Machine& machine() { return machine_; }
   /// The session that records on this thread, or null.

@@ -19,6 +19,18 @@ using python::Ref;
 
 namespace {
 
+/// An ordered dict keeps an order of its own beside that of the dict it is.
+Ref keys_in_order(PyObject* dict) {
+  if (!PyODict_Check(dict)) {
+    Ref keys = Ref::steal(PyDict_Keys(dict));
+    return Ref::steal(PyList_AsTuple(keys.get()));
+  }
+  Ref iterator = Ref::steal(PyODict_Type.tp_iter(dict));
+  Ref keys = iterator ? Ref::steal(PySequence_Tuple(iterator.get())) : Ref();
+  if (!keys) PyErr_Clear();
+  return keys ? std::move(keys) : Ref::steal(PyTuple_New(0));
+}
+
 bool is_enum_member(PyObject* object) {
   static PyObject* enum_meta = [] {
     PyObject* module = PyImport_ImportModule("enum");
@@ -110,6 +122,18 @@ PyObject* lookup_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name)
 bool verify_guards = false;
 
 bool is_static_type(PyTypeObject* type) { return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE); }
+
+bool same_key(PyObject* key, PyObject* expected) {
+  return key == expected || (is_constant_like(key) && is_constant_like(expected) && constants_equal(key, expected));
+}
+
+bool same_keys(PyObject* keys, PyObject* expected) {
+  if (PyTuple_GET_SIZE(keys) != PyTuple_GET_SIZE(expected)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); i++) {
+    if (!same_key(PyTuple_GET_ITEM(keys, i), PyTuple_GET_ITEM(expected, i))) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -258,9 +282,7 @@ void Program::check_length(SourceId source, Py_ssize_t length) {
   add(CheckKind::kLength, source).index = static_cast<std::int32_t>(length);
 }
 void Program::check_keys(SourceId dict, PyObject* dict_object) {
-  Ref keys = Ref::steal(PyDict_Keys(dict_object));
-  Ref tuple = Ref::steal(PyList_AsTuple(keys.get()));
-  add(CheckKind::kKeys, dict, tuple.get());
+  add(CheckKind::kKeys, dict, keys_in_order(dict_object).get());
 }
 void Program::check_set(SourceId source, PyObject* set) {
   Ref items = Ref::steal(PyFrozenSet_New(set));
@@ -394,11 +416,11 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     }
     case CheckKind::kKeys: {
       if (!PyDict_Check(object) || PyDict_GET_SIZE(object) != PyTuple_GET_SIZE(step.object.get())) return false;
+      if (PyODict_Check(object)) return same_keys(keys_in_order(object).get(), step.object.get());
       Py_ssize_t at = 0, i = 0;
       PyObject *key, *value;
       while (PyDict_Next(object, &at, &key, &value)) {
-        PyObject* expected = PyTuple_GET_ITEM(step.object.get(), i++);
-        if (key != expected && !(is_constant_like(key) && is_constant_like(expected) && constants_equal(key, expected))) return false;
+        if (!same_key(key, PyTuple_GET_ITEM(step.object.get(), i++))) return false;
       }
       return true;
     }

@@ -78,7 +78,9 @@ PyObject* dynrun_call_intrinsic(PyThreadState* thread, int number, PyObject* fir
 
 /// Where the number lies that changes whenever tracing, profiling or monitoring is switched.
 const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread);
-/// Whether tracing, profiling or monitoring is active, anywhere or for this code.
+/// The tool of sys.monitoring that dynrun itself uses, the one set aside for optimisers, to watch loops that CPython runs.
+#define DYNRUN_MONITORING_TOOL 5
+/// Whether tracing, profiling or monitoring is active, anywhere or for this code. dynrun's own does not count.
 int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code);
 
 /// Tells the thread's trace function, where there is one, that the raised exception reached the current frame.
@@ -93,6 +95,17 @@ DynrunFrame* dynrun_resumable_frame(PyObject* generator, PyObject* sent);
 /// Marks a resumable generator as running, puts its exception state on the thread's chain and `sent` (stolen) on its stack.
 void dynrun_resume_generator(PyThreadState* thread, PyObject* generator, PyObject* sent);
 int dynrun_is_suspended(PyObject* generator);
+/// The frame of a generator that runs or can go on (borrowed); null once it has finished.
+DynrunFrame* dynrun_generator_frame(PyObject* generator);
+int dynrun_is_running(PyObject* generator);
+/// Whether a generator stands inside the handler of an exception.
+int dynrun_generator_handles(PyObject* generator);
+/// A new generator of `function` with empty locals, as if its body had not begun. Null with an error set.
+PyObject* dynrun_new_generator(PyObject* function);
+/// Puts a new generator at code unit `last`: its locals and then its stack are `slots` (borrowed, null for an empty one).
+void dynrun_place_generator(PyObject* generator, int last, int suspended, PyObject* const* slots, int count);
+/// As dynrun_resume_generator, with nothing put on the stack; gives the frame.
+DynrunFrame* dynrun_start_generator(PyThreadState* thread, PyObject* generator);
 /// What a suspended generator or coroutine waits for (new reference), or null without an error.
 PyObject* dynrun_waiting_for(PyObject* generator);
 /// `await`'s iterator of `object` (new reference). Null: an error is set, or none where the object cannot be awaited and

@@ -512,7 +512,7 @@ const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread) {
 
 static int any_tool(const uint8_t* tools, int count) {
   for (int i = 0; i < count; i++) {
-    if (tools[i]) return 1;
+    if (tools[i] & ~(1 << DYNRUN_MONITORING_TOOL)) return 1;
   }
   return 0;
 }
@@ -584,6 +584,60 @@ void dynrun_resume_generator(PyThreadState* thread, PyObject* object, PyObject* 
 
 int dynrun_is_suspended(PyObject* generator) {
   return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED;
+}
+
+DynrunFrame* dynrun_generator_frame(PyObject* object) {
+  PyGenObject* generator = (PyGenObject*)object;
+  return generator->gi_frame_state >= FRAME_COMPLETED ? NULL : (_PyInterpreterFrame*)generator->gi_iframe;
+}
+
+int dynrun_is_running(PyObject* generator) {
+  return ((PyGenObject*)generator)->gi_frame_state == FRAME_EXECUTING;
+}
+
+int dynrun_generator_handles(PyObject* generator) {
+  PyObject* handled = ((PyGenObject*)generator)->gi_exc_state.exc_value;
+  return handled != NULL && handled != Py_None;
+}
+
+// As CPython's make_gen and RETURN_GENERATOR do.
+PyObject* dynrun_new_generator(PyObject* function) {
+  PyFunctionObject* callee = (PyFunctionObject*)function;
+  PyCodeObject* code = (PyCodeObject*)callee->func_code;
+  PyGenObject* generator = PyObject_GC_NewVar(PyGenObject, &PyGen_Type, _PyFrame_NumSlotsForCodeObject(code));
+  if (generator == NULL) return NULL;
+  generator->gi_weakreflist = NULL;
+  generator->gi_name = Py_NewRef(callee->func_name);
+  generator->gi_qualname = Py_NewRef(callee->func_qualname);
+  generator->gi_exc_state.exc_value = NULL;
+  generator->gi_exc_state.previous_item = NULL;
+  generator->gi_origin_or_finalizer = NULL;
+  generator->gi_hooks_inited = generator->gi_closed = generator->gi_running_async = 0;
+  _PyInterpreterFrame* frame = (_PyInterpreterFrame*)generator->gi_iframe;
+  _PyFrame_Initialize(frame, (PyFunctionObject*)Py_NewRef(function), NULL, (PyCodeObject*)Py_NewRef(code), 0);
+  frame->previous = NULL;
+  frame->owner = FRAME_OWNED_BY_GENERATOR;
+  frame->prev_instr = _PyCode_CODE(code) + code->_co_firsttraceable;
+  generator->gi_frame_state = FRAME_CREATED;
+  PyObject_GC_Track((PyObject*)generator);
+  return (PyObject*)generator;
+}
+
+void dynrun_place_generator(PyObject* object, int last, int suspended, PyObject* const* slots, int count) {
+  PyGenObject* generator = (PyGenObject*)object;
+  _PyInterpreterFrame* frame = (_PyInterpreterFrame*)generator->gi_iframe;
+  for (int i = 0; i < count; i++) frame->localsplus[i] = Py_XNewRef(slots[i]);
+  frame->stacktop = count;
+  frame->prev_instr = _PyCode_CODE(frame->f_code) + last;
+  generator->gi_frame_state = suspended ? FRAME_SUSPENDED : FRAME_CREATED;
+}
+
+DynrunFrame* dynrun_start_generator(PyThreadState* thread, PyObject* object) {
+  PyGenObject* generator = (PyGenObject*)object;
+  generator->gi_frame_state = FRAME_EXECUTING;
+  generator->gi_exc_state.previous_item = thread->exc_info;
+  thread->exc_info = &generator->gi_exc_state;
+  return (_PyInterpreterFrame*)generator->gi_iframe;
 }
 
 PyObject* dynrun_waiting_for(PyObject* object) {

@@ -65,7 +65,8 @@ bool may_raise_on_data(const std::string& name) {
       "aten::index_put_", "aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_", "aten::index_fill",
       "aten::nll_loss", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::one_hot", "aten::multinomial", "aten::bernoulli",
       "aten::binary_cross_entropy", "aten::cholesky", "aten::linalg_cholesky", "aten::linalg_inv", "aten::inverse",
-      "aten::linalg_solve", "aten::linalg_eigh", "aten::histogram", "aten::segment_reduce", "aten::ctc_loss", "aten::linalg_svd", "aten::svd", "aten::put_", "aten::masked_scatter_"};
+      "aten::linalg_solve", "aten::linalg_eigh", "aten::histogram", "aten::segment_reduce", "aten::ctc_loss", "aten::linalg_svd", "aten::svd", "aten::put_",
+      "aten::bincount", "aten::repeat_interleave", "aten::linalg_lstsq", "aten::masked_scatter_"};
   return names.count(name) != 0 || name.rfind("aten::", 0) != 0;
 }
 
@@ -76,29 +77,37 @@ bool changes_only_view(const std::string& name) {
   return names.count(name) != 0;
 }
 
+/// Operators that decide by the data how large their result is, and whose result is new memory.
+bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  const std::string& name = op.schema().name();
+  static const std::set<std::string> always = {
+      "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique", "aten::_unique2",
+      "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::linalg_lstsq"};
+  if (always.count(name)) return true;
+  if (name == "aten::where") return op.schema().arguments().size() == 1;
+  if (name == "aten::one_hot") return !stack[first + 1].isInt() || stack[first + 1].toInt() < 0;
+  if (name == "aten::repeat_interleave") return op.schema().overload_name() != "self_int";
+  if (name != "aten::index") return false;
+  for (const auto& index : stack[first + 1].toListRef()) {
+    if (index.isTensor() && index.toTensor().defined() &&
+        (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte))
+      return true;
+  }
+  return false;
+}
+
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
-      "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique",
-      "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::item",
-      "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",
+      "aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",
       "aten::_ctc_loss", "aten::to_sparse",
       "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
       "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
       "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
   if (always.count(name)) return true;
-  if (name == "aten::where" && op.schema().arguments().size() == 1) return true;
+  if (gives_unsized(op, stack, first)) return op.schema().is_mutable();
   if (name == "aten::tensor_split" && op.schema().overload_name() == "tensor_indices_or_sections") return true;
-  if (name == "aten::one_hot") return !stack[first + 1].isInt() || stack[first + 1].toInt() < 0;
-  if (name == "aten::repeat_interleave" && op.schema().overload_name() != "self_int") return true;
-  if (name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_") {
-    for (const auto& index : stack[first + 1].toListRef()) {
-      if (index.isTensor() && index.toTensor().defined() &&
-          (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte))
-        return name == "aten::index";
-    }
-    return false;
-  }
+  if (name == "aten::one_hot" || name == "aten::repeat_interleave" || name == "aten::index") return false;
   return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
          (op.hasTag(at::Tag::inplace_view) && !changes_only_view(name));
 }
@@ -112,7 +121,8 @@ std::atomic<std::uint64_t>& operator_count() {
 
 bool inside_operator() { return inside; }
 
-void count_on_this_thread() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+void count_on_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(kKey, on); }
+bool counts_on_this_thread() { return c10::impl::tls_is_dispatch_key_included(kKey); }
 
 RecordingScope::RecordingScope(OperatorRecorder* recorder)
     : outer_(std::exchange(current, recorder)), key_was_on_(c10::impl::tls_is_dispatch_key_included(kKey)) {
@@ -142,7 +152,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   }
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
-  std::erase_if(constant_values_, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
+  for (auto* values : {&constant_values_, &unsized_}) std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
@@ -196,6 +206,10 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
   if (id == graph::kNoValue && resolve_outside) id = resolve_outside(tensor);
   if (id == graph::kNoValue) {
     refuse(Refusal::kUnknownTensor, "");
+    return false;
+  }
+  if (is_unsized(id)) {
+    refuse(Refusal::kDataDependent, "");
     return false;
   }
   argument = graph::Argument::reference(id);
@@ -442,6 +456,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     op.callBoxed(stack);
     return;
   }
+  const bool unsized = gives_unsized(op, *stack, first);
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();
@@ -476,6 +491,13 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   if (op.hasTag(at::Tag::inplace_view)) {
     // From here on the value has another type than at first: libtorch's own operators follow that, compiled code does not.
     for (graph::ValueId id : node.outputs) std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).lazy = true;
+  }
+  if (unsized) {
+    for (graph::ValueId id : node.outputs) {
+      if (id == graph::kNoValue) continue;
+      std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).unsized = true;
+      unsized_.insert(id);
+    }
   }
   note_constants(op, node, constant_arguments);
   graph_->nodes.push_back(std::move(node));

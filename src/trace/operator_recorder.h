@@ -69,6 +69,10 @@ class OperatorRecorder {
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
+  /// Whether the value's size depends on tensor data. No operator takes one: what does comes after the segment.
+  bool is_unsized(graph::ValueId id) const { return unsized_.count(id) != 0; }
+  bool any_unsized() const { return !unsized_.empty(); }
+
   /// A host value given to the call that runs: where it may turn up among the operator's arguments, and its value now.
   struct HostArgument {
     std::size_t position;
@@ -126,6 +130,7 @@ class OperatorRecorder {
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_;
+  std::unordered_set<graph::ValueId> unsized_;
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::size_t host_calls_ = 0;  // operators called since the instruction began
   std::size_t looked_at_ = 0;
@@ -168,8 +173,9 @@ class UnrecordedScope {
 /// Whether this thread is inside an operator that is being recorded: Python code that implements it is not the program's.
 bool inside_operator();
 
-/// Counts every top-level operator on threads where `count_on_this_thread` was called.
+/// Counts every top-level operator on threads where `count_on_this_thread` switched it on.
 std::atomic<std::uint64_t>& operator_count();
-void count_on_this_thread();
+void count_on_this_thread(bool on = true);
+bool counts_on_this_thread();
 
 }  // namespace dynrun::trace

@@ -1,5 +1,7 @@
 #include "trace/recorder.h"
 
+#include "python/compat.h"
+
 #include <array>
 
 namespace dynrun::trace {
@@ -98,6 +100,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kLoadClosure, &Recorder::load_closure), set(Opcode::kLoadDeref, &Recorder::load_deref);
     set(Opcode::kStoreDeref, &Recorder::store_deref);
     set(Opcode::kLoadGlobal, &Recorder::load_global), set(Opcode::kStoreGlobal, &Recorder::store_global);
+    set(Opcode::kLoadName, &Recorder::load_name), set(Opcode::kStoreName, &Recorder::store_name);
     set(Opcode::kLoadAttr, &Recorder::load_attr), set(Opcode::kStoreAttr, &Recorder::store_attr);
     set(Opcode::kLoadSuperAttr, &Recorder::load_super_attr), set(Opcode::kBeforeWith, &Recorder::before_with);
     set(Opcode::kImportName, &Recorder::import_name), set(Opcode::kImportFrom, &Recorder::import_from);
@@ -114,6 +117,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kDeleteAttr, &Recorder::delete_attr), set(Opcode::kWithExceptStart, &Recorder::with_except_start);
     set(Opcode::kGetYieldFromIter, &Recorder::get_yield_from_iter), set(Opcode::kSend, &Recorder::send);
     for (Opcode opcode : {Opcode::kMatchSequence, Opcode::kMatchMapping, Opcode::kMatchKeys, Opcode::kGetLen}) set(opcode, &Recorder::match);
+    set(Opcode::kMatchClass, &Recorder::match_class);
     for (Opcode opcode : {Opcode::kBuildTuple, Opcode::kBuildList, Opcode::kBuildSet, Opcode::kBuildMap, Opcode::kBuildConstKeyMap, Opcode::kBuildSlice})
       set(opcode, &Recorder::build);
     set(Opcode::kBuildString, &Recorder::build_string), set(Opcode::kFormatValue, &Recorder::build_string);
@@ -163,8 +167,12 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   if (turned_around(machine, activation)) return cut_here("a turn of a loop");
   require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called
   operators_.host_arguments.clear();
+  if (auto settled = settle_operands(activation, in)) return *settled;
+  if (auto settled = settle_unsized(activation, in)) return *settled;
   Flow flow = (this->*handler)(activation, in);
   if (!loaded_hosts_.empty()) settle_host_loads(flow, in);
+  if (leaked_) flow = settle_leak(flow);
+  if (after_clock_ && flow == Flow::kRun && &machine == &machine_ && runs_after_clock(in)) return cut_unsettled(BreakId::k_changing_number, "an operator after a clock");
   if (flow == Flow::kRaise) segment_.reset();
   return flow;
 }
@@ -175,7 +183,20 @@ bool Recorder::turned_around(vm::Machine& machine, const vm::Activation& activat
          activation.pc == segment_->entry.frames.back().second && activation.pc > 0;
 }
 
+void Recorder::end_here() {
+  if (!segment_ || poisoned_) return;
+  enter_machine(machine_);
+  pending_ = Pending{};
+  cut_here("the end of a loop");
+}
+
+bool Recorder::follows(PyObject* generator) {
+  return !poisoned_ && PyGen_CheckExact(generator) && is_fresh(generator) && !dynrun_generator_handles(generator);
+}
+
 bool Recorder::learn_pending(vm::Activation* top) {
+  // A generator goes on: what it gives is known when it is there.
+  if (top->resumption != vm::Resumption::kNone && pending_.activation && pending_.activation != top) return true;
   switch (pending_.then) {
     case Then::kNothing: return true;
     case Then::kLearnTop: return learn_result(top->peek(1));
@@ -232,7 +253,10 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
     }
     return Flow::kRun;
   }
-  bool failed = raised || poisoned_ || operators_.refusal() != Refusal::kNone;
+  const bool late_operator = after_clock_ && pending_.guarded && operators_.graph()->nodes.size() > pending_.mark.nodes;
+  bool failed = raised || poisoned_ || leaked_ || late_operator || operators_.refusal() != Refusal::kNone;
+  if (late_operator || leaked_) note_break(BreakId::k_changing_number, "");
+  leaked_ = false;
   if (!failed && !learn_pending(machine.top)) {
     note_break(BreakId::k_unknown_object, machine.top->stack_depth() > 0 && machine.top->peek(1) ? Py_TYPE(machine.top->peek(1))->tp_name : "a result");
     failed = true;
@@ -291,6 +315,25 @@ bool Recorder::learn_generator(PyObject* generator) {
     PyObject* value = frame->localsplus[slot++];
     if (value && PyCell_Check(value)) value = PyCell_GET(value);
     if (value) learn_fresh(value);
+  }
+  return learn_cells(frame);
+}
+
+/// The cells of a frame that has just been made: its own are fresh, the others are its function's.
+bool Recorder::learn_cells(python::Frame* frame) {
+  PyCodeObject* code = frame->code;
+  const char* kinds = PyBytes_AS_STRING(code->co_localspluskinds);
+  for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; i++) {
+    constexpr char kIsCell = 0x40;  // CO_FAST_CELL
+    if ((kinds[i] & kIsCell) && frame->localsplus[i] && PyCell_Check(frame->localsplus[i])) learn_fresh(frame->localsplus[i]);
+  }
+  PyObject* closure = PyFunction_GET_CLOSURE(frame->function);
+  if (closure == nullptr) return true;
+  if (!resolve(frame->function)) return false;
+  guards::SourceId source = source_of(frame->function);
+  for (int i = 0; i < code->co_nfreevars; i++) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    if (source == kNoSource ? !resolve(cell) : !learn_external(cell, guards_.read(SourceKind::kFunctionClosure, source, i, nullptr))) return false;
   }
   return true;
 }

@@ -41,6 +41,8 @@ namespace dynrun::trace {
   X(write_after_output, "write-after-output", "a tensor is written after something was printed", "print last")                      \
   X(raise, "raise", "an exception is raised", "none needed where it is rare")                                                     \
   X(generator, "generator", "a generator or coroutine of the program's own", "use a list where speed matters")                    \
+  X(changing_number, "changing-number", "a number that is another one on every call (a clock's, a random one, a tensor's item) decides something", \
+    "keep such numbers out of conditions, sizes and containers")                                                                  \
   X(size_cap, "size-cap", "the segment reached its size limit", "none needed: the next segment takes over")                       \
   X(stress, "stress", "a break asked for by --stress=break", "none")
 
@@ -62,6 +64,22 @@ struct Break {
 
 /// Built-in helpers (iterators, views, bound methods) that recorded code may make and pass round: they hold nothing but known things.
 bool is_plain_temporary(PyObject* object);
+
+/// operator.itemgetter, attrgetter or methodcaller; `is_constant_getter`: one that was made with numbers and texts.
+bool is_getter(PyObject* object);
+bool is_constant_getter(PyObject* object);
+
+/// A Python function that was defined in the module of that name.
+bool is_of_module(PyObject* function, const char* module);
+
+/// A class that hashes and compares by identity.
+bool is_plain_class(PyObject* object);
+
+/// The generator behind the functions of the random module, borrowed.
+PyObject* shared_generator();
+
+/// A copy of a number or text that is no other object; null where there is none (the empty text).
+python::Ref unique_copy(PyObject* object);
 
 /// The field of a named tuple that a descriptor reads; negative for another object.
 Py_ssize_t tuple_field(PyObject* descriptor);
@@ -94,6 +112,9 @@ class Recorder {
   void end_here();
   void entered(vm::Machine& machine, vm::Activation& activation);
   void leaving(vm::Machine& machine, vm::Activation& activation);
+
+  /// Whether the body of a generator that is resumed is recorded instruction by instruction.
+  bool follows(PyObject* generator);
 
   /// The finished segment, after kCut or kFinished; null when it was dropped.
   std::unique_ptr<Segment> take() { return std::move(segment_); }
@@ -165,10 +186,50 @@ class Recorder {
   /// guards::is_constant_like; a host value becomes a constant by it.
   bool is_constant(PyObject* object) {
     if (is_host(object)) specialise(object);
+    else if (is_late(object)) leaked_ = true;
     return guards::is_constant_like(object);
   }
 
   struct CallSite;
+  // Values that no two replays share. (recorder_late.cpp)
+  struct Late {
+    python::Ref object, callee;
+    std::vector<python::Ref> arguments;
+    int depth = 0;
+  };
+  bool is_late(PyObject* object) const { return !late_.empty() && late_.count(object) != 0; }
+  bool is_volatile(PyObject* object) const {
+    if (volatile_.empty()) return false;
+    auto at = hosts_.find(object);
+    return at != hosts_.end() && volatile_.count(at->second.second) != 0;
+  }
+  bool is_unsettled(PyObject* object) const { return is_late(object) || is_volatile(object); }
+  bool any_unsettled() const { return !late_.empty() || !volatile_.empty(); }
+  bool is_plain_number_or_text(PyObject* object);
+  bool tensor_text_is_plain(PyObject* tensor);
+  Flow cut_unsettled(BreakId id, const char* detail);
+  Flow push_late(vm::Activation&, PyObject* callee, std::vector<PyObject*> arguments, int slots);
+  std::optional<Flow> late_text(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> late_binary(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> late_percent(vm::Activation&, PyObject* modulo);
+  std::optional<Flow> settle_operands(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> settle_arguments(vm::Activation&, CallSite& site);
+  std::optional<Flow> call_item(vm::Activation&, CallSite& site);
+  std::optional<Flow> call_clock(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  std::optional<Flow> call_generator(vm::Activation&, CallSite& site, PyObject* callable, PyObject* self);
+  Flow settle_leak(Flow flow);
+  /// An operator would come after a clock that a replay reads when its operators have run.
+  bool runs_after_clock(const bytecode::Instruction& in) const;
+  RecipeId recipe_late(PyObject* object);
+
+  // Tensors whose size depends on tensor data. (recorder_unsized.cpp)
+  /// The object, or one in it down to `depth` containers.
+  bool is_unsized(PyObject* object, int depth = 0);
+  std::optional<Flow> settle_unsized(vm::Activation&, const bytecode::Instruction&);
+  bool may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name);
+  /// Whether that attribute of the tensor is no matter of its size.
+  bool is_type_of_unsized(PyObject* tensor, PyObject* name);
+
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now?
   bool resolve_slice(PyObject* slice);
@@ -194,7 +255,7 @@ class Recorder {
   Attribute look_up(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
-  Attribute look_up_class(PyTypeObject* type, PyObject* name, guards::SourceId* source);
+  Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
                         PyObject** getter = nullptr);
@@ -260,6 +321,8 @@ class Recorder {
   Flow get_yield_from_iter(vm::Activation&, const bytecode::Instruction&);
   Flow send(vm::Activation&, const bytecode::Instruction&);
   Flow match(vm::Activation&, const bytecode::Instruction&);
+  Flow match_class(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> fold_flags(vm::Activation&, const bytecode::Instruction&);
   Flow raise(vm::Activation&, const bytecode::Instruction&);
   Flow push_exception(vm::Activation&, const bytecode::Instruction&);
   bool is_handled(vm::Activation&);
@@ -267,9 +330,12 @@ class Recorder {
   void adopt_positional(std::size_t depth);
   void learn_called_by_c(vm::Activation& activation);
   bool learn_generator(PyObject* generator);
+  bool learn_cells(python::Frame* frame);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
+  bool truth_is_fixed(PyObject* object);
+  bool is_fresh_subclass(PyObject* object, PyTypeObject* base, const char* method);
   bool index_ok(PyObject* index);
   bool operand_ok(PyObject* operand, bool* tensor);
   /// The Python function of that name in the object's class, borrowed, or null. With a source the object is learnt from there first.
@@ -291,7 +357,9 @@ class Recorder {
   Flow call_function_ex(vm::Activation&, const bytecode::Instruction&);
   Flow call_site(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_python(vm::Activation&, const bytecode::Instruction&, CallSite& site);
-  Flow call_class(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  Flow call_class(vm::Activation&, const bytecode::Instruction&, CallSite& site, bool by_type);
+  Flow call_getter(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  Flow handled_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
@@ -351,6 +419,8 @@ class Recorder {
   RecipeId recipe_container(PyObject* object);
   RecipeId recipe_function(PyObject* object);
   RecipeId recipe_iterator(PyObject* object);
+  RecipeId recipe_of_reduced(PyObject* object);
+  RecipeId recipe_generator(PyObject* object);
   RecipeId recipe_dict(PyObject* items);
   bool build_effects();
   std::int32_t source_line(vm::Activation& activation, const bytecode::Instruction& instruction);
@@ -362,6 +432,10 @@ class Recorder {
   guards::Program& guards_;
   HostProgram& host_;
   std::unordered_map<PyObject*, std::pair<python::Ref, HostId>> hosts_;
+  std::unordered_map<PyObject*, Late> late_;
+  std::unordered_set<HostId> volatile_;
+  bool leaked_ = false;  // a value that no two replays share was taken for a constant
+  bool after_clock_ = false;
   std::vector<python::Ref> kept_hosts_;  // specialised ones: their addresses stay theirs
   std::vector<std::pair<python::Ref, HostId>> loaded_hosts_;  // read by the instruction that is looked at
   OperatorRecorder operators_;

@@ -21,7 +21,8 @@ namespace {
 
 bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
-/// A copy that is no other object; null where there is none (the empty text).
+}  // namespace
+
 Ref unique_copy(PyObject* object) {
   if (PyFloat_CheckExact(object)) return Ref::steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));
   if (PyLong_CheckExact(object)) return Ref::steal(dynrun_unique_int(object));
@@ -30,8 +31,6 @@ Ref unique_copy(PyObject* object) {
   if (copy && PyUnicode_CopyCharacters(copy.get(), 0, object, 0, PyUnicode_GET_LENGTH(object)) < 0) PyErr_Clear();
   return copy;
 }
-
-}  // namespace
 
 bool Recorder::is_operand(PyObject* object) const { return is_number(object) || PyUnicode_CheckExact(object); }
 
@@ -66,13 +65,22 @@ void Recorder::adopt_host(PyObject** slot, HostId id) {
 
 void Recorder::specialise(PyObject* object) {
   auto at = hosts_.find(object);
+  if (volatile_.count(at->second.second)) {
+    leaked_ = true;
+    return;
+  }
   host_.require_equal(at->second.second, object);
   kept_hosts_.push_back(std::move(at->second.first));
   hosts_.erase(at);
 }
 
 void Recorder::specialise_all() {
-  while (!hosts_.empty()) specialise(hosts_.begin()->first);
+  // Volatile ones never get to C code that is not seen: `settle_operands` keeps them from it.
+  std::vector<PyObject*> settled;
+  for (const auto& [object, known] : hosts_) {
+    if (!volatile_.count(known.second)) settled.push_back(object);
+  }
+  for (PyObject* object : settled) specialise(object);
 }
 
 bool Recorder::passes_values_through(const Instruction& in) const {
@@ -93,7 +101,7 @@ bool Recorder::passes_values_through(const Instruction& in) const {
 
 /// What the instruction loads becomes a host value when it lies on the stack; read on the way to something else, a constant.
 void Recorder::settle_host_loads(Flow flow, const Instruction& in) {
-  bool loads = in.opcode == Opcode::kLoadAttr || in.opcode == Opcode::kLoadGlobal || in.opcode == Opcode::kLoadDeref || in.opcode == Opcode::kBinarySubscr;
+  bool loads = in.opcode == Opcode::kLoadAttr || in.opcode == Opcode::kLoadGlobal || in.opcode == Opcode::kLoadName || in.opcode == Opcode::kLoadDeref || in.opcode == Opcode::kBinarySubscr;
   bool plain = flow == Flow::kRun && pending_.then == Then::kNothing && loaded_hosts_.size() == 1;
   if (loads && plain) {
     pending_.then = Then::kHostTop;
@@ -121,10 +129,12 @@ Flow Recorder::compute_host(vm::Activation& activation, const Instruction& in, H
     return cut(BreakId::k_raise);
   }
   std::vector<HostId> ids;
-  for (PyObject* operand : operands) ids.push_back(host_of(operand));
+  bool changing = false;
+  for (PyObject* operand : operands) changing = changing || is_volatile(operand), ids.push_back(host_of(operand));
   HostId id = host_.compute(kind, index, std::move(ids), callee, result.get());
   Flow flow = prepare(activation, in, slots, Then::kHostTop);
   pending_.count = id;
+  if (changing && is_operand(result.get())) volatile_.insert(id);
   if (!is_operand(result.get())) {
     host_.require_equal(id, result.get());
     pending_.then = Then::kLearnTop;

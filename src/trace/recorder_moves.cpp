@@ -108,8 +108,20 @@ Flow Recorder::store_deref(vm::Activation& activation, const Instruction& in) {
   return Flow::kRun;
 }
 
-Flow Recorder::load_global(vm::Activation& activation, const Instruction& in) {
-  PyObject* name = name_of(activation, in.argument >> 1);
+Flow Recorder::load_global(vm::Activation& activation, const Instruction& in) { return read_global(activation, name_of(activation, in.argument >> 1)); }
+
+/// A name of a module's own level: its locals are the globals.
+Flow Recorder::load_name(vm::Activation& activation, const Instruction& in) {
+  if (activation.frame->locals != activation.frame->globals) return cut(BreakId::k_opaque_operation, "LOAD_NAME");
+  return read_global(activation, name_of(activation, in.argument));
+}
+
+Flow Recorder::store_name(vm::Activation& activation, const Instruction& in) {
+  if (activation.frame->locals != activation.frame->globals) return cut(BreakId::k_opaque_operation, "STORE_NAME");
+  return store_global(activation, in);
+}
+
+Flow Recorder::read_global(vm::Activation& activation, PyObject* name) {
   PyObject* globals = activation.frame->globals;
   PyObject* builtins = activation.frame->builtins;
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return cut(BreakId::k_opaque_operation, "globals of a class of their own");

@@ -37,7 +37,7 @@ bool is_plain_temporary(PyObject* object) {
       "itertools.combinations_with_replacement", "itertools.count", "itertools.groupby", "itertools._grouper", "itertools.takewhile",
       "itertools.dropwhile", "itertools.pairwise", "itertools.batched", "itertools.cycle", "itertools._tee", "itertools.compress",
       "itertools.filterfalse", "functools.KeyWrapper", "collections.deque", "_collections._deque_iterator", "_collections._deque_reverse_iterator",
-      "collections.defaultdict", "callable_iterator", "types.GenericAlias", "types.UnionType"};
+      "collections.defaultdict", "operator.methodcaller", "callable_iterator", "types.GenericAlias", "types.UnionType"};
   return names.count(Py_TYPE(object)->tp_name) != 0;
 }
 
@@ -66,7 +66,7 @@ bool is_written_in_python(PyTypeObject* type) {
 bool is_transparent(PyObject* object) {
   if (guards::is_constant_like(object) || guards::is_plain_tensor(object) || PyType_Check(object) || PyFunction_Check(object) ||
       PyMethod_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || PyRange_Check(object) ||
-      PySlice_Check(object) || PyCell_Check(object) || is_number_info(object))
+      PySlice_Check(object) || PyCell_Check(object) || is_number_info(object) || is_constant_getter(object))
     return true;
   PyTypeObject* type = Py_TYPE(object);
   if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) return true;
@@ -85,6 +85,41 @@ bool is_builtin_function(PyObject* object) {
 }
 
 }  // namespace
+
+bool is_getter(PyObject* object) {
+  std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "operator.itemgetter" || name == "operator.attrgetter" || name == "operator.methodcaller";
+}
+
+bool is_constant_getter(PyObject* object) {
+  if (!is_getter(object)) return false;
+  Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  PyObject* parts = reduced && PyTuple_Check(reduced.get()) && PyTuple_GET_SIZE(reduced.get()) == 2 ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
+  PyErr_Clear();
+  bool constant = parts && PyTuple_CheckExact(parts);
+  for (Py_ssize_t i = 0; constant && i < PyTuple_GET_SIZE(parts); i++)
+    constant = guards::is_constant_like(PyTuple_GET_ITEM(parts, i));
+  return constant;
+}
+
+bool is_of_module(PyObject* function, const char* module) {
+  PyObject* name = PyFunction_Check(function) ? PyFunction_GET_MODULE(function) : nullptr;
+  return name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, module) == 0;
+}
+
+bool is_plain_class(PyObject* object) {
+  return PyType_Check(object) && Py_TYPE(object)->tp_hash == PyType_Type.tp_hash && Py_TYPE(object)->tp_richcompare == PyType_Type.tp_richcompare;
+}
+
+PyObject* shared_generator() {
+  static const Ref generator = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("random"));
+    Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "_inst") : nullptr);
+    PyErr_Clear();
+    return found;
+  }();
+  return generator.get();
+}
 
 Recorder::Object* Recorder::find(PyObject* object) {
   auto at = objects_.find(object);
@@ -117,7 +152,7 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     return true;
   }
   if (guards::is_tensor(object) && !guards::has_plain_layout(object)) return false;
-  if (PyCode_Check(object)) {
+  if (PyCode_Check(object) || is_constant_getter(object)) {
     guards_.check_is(source, object);
   } else if (PyRange_Check(object) || is_number_info(object)) {
     guards_.check_equals(source, object);
@@ -126,7 +161,7 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
   } else if (is_builtin_function(object)) {
     PyObject* self = bound_object(object);
     bool immutable = self && (guards::is_constant_like(self) || PyFrozenSet_CheckExact(self));
-    if (self && !immutable) return false;  // read it by the object
+    if (self && !immutable && self != shared_generator()) return false;  // read it by the object
     guards_.check_is(source, object);
   } else if (PyFunction_Check(object)) {
     guards_.check_code(source, object);
@@ -204,6 +239,7 @@ bool Recorder::resolve(PyObject* object) {
 }
 
 bool Recorder::resolve_deep(PyObject* object, int depth, bool keep_hosts) {
+  if (is_unsettled(object)) return keep_hosts;
   if (is_host(object)) return keep_hosts || is_constant(object);
   if (!resolve(object)) return false;
   if (PySlice_Check(object)) return resolve_slice(object);
@@ -230,7 +266,6 @@ bool Recorder::resolve_deep(PyObject* object, int depth, bool keep_hosts) {
     }
     return true;
   }
-  if (PyDict_Check(object) && !PyDict_CheckExact(object) && !PyODict_CheckExact(object)) return true;
   return learn_contents(object, *known, depth);
 }
 
@@ -285,6 +320,10 @@ bool Recorder::learn_result(PyObject* object, int depth) {
   }
   if (resolve(object)) return true;
   if (PyExceptionInstance_Check(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    learn_fresh(object);
+    return true;
+  }
+  if (PyTraceBack_Check(object)) {
     learn_fresh(object);
     return true;
   }

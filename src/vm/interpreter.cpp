@@ -17,6 +17,8 @@ thread_local Interpreter* current = nullptr;
 // Activations are recycled: under the GIL, so one list serves all threads.
 Activation* spare_activations = nullptr;
 
+}  // namespace
+
 Activation* new_activation() {
   if (!spare_activations) return new Activation;
   Activation* activation = spare_activations;
@@ -37,8 +39,6 @@ const bytecode::ExceptionHandler* find_handler(const bytecode::Code& code, int i
   return nullptr;
 }
 
-}  // namespace
-
 Interpreter::Interpreter(PyThreadState* state)
     : thread(state),
       eval_breaker_(dynrun_eval_breaker(state)),
@@ -46,6 +46,9 @@ Interpreter::Interpreter(PyThreadState* state)
       known_monitoring_version_(*monitoring_version_) {
   parent = current;
 }
+
+void Interpreter::make_current() { current = this; }
+void Interpreter::leave_current() { current = static_cast<Interpreter*>(parent); }
 
 void Interpreter::set_current(python::Frame* frame) {
   thread->cframe->current_frame = reinterpret_cast<_PyInterpreterFrame*>(frame);
@@ -61,6 +64,7 @@ Activation* Interpreter::link(python::Frame* frame, Continuation continuation, P
   activation->caller = top;
   activation->continuation = continuation;
   activation->resumption = Resumption::kNone;
+  activation->followed = false;
   activation->held = held;
   std::ptrdiff_t last = frame->previous_instruction - code_units(frame->code);
   bool resumed = frame->owner == python::kOwnedByGenerator && activation->code->supported;
@@ -136,15 +140,20 @@ Status Interpreter::finish(PyObject* value) {
 }
 
 bool Interpreter::resume_inside(PyObject* generator, PyObject* sent, Resumption by, Status* status) {
-  if (observer || stressing()) return false;
+  if (stressing()) return false;
   python::Frame* frame = dynrun_resumable_frame(generator, sent);
   if (!frame || !bytecode::decode(frame->code)->supported) return false;
-  bool plain = the_hook.policy == FramePolicy::kAll && is_untraced(frame->code);
-  if (!plain && !is_wanted(thread, frame)) return false;
-  if (the_hook.engine && the_hook.engine->resuming(*this, *top)) return false;
+  const bool untraced = is_untraced(frame->code);
+  if (observer) {
+    if (!untraced || !observer->follows(*this, generator)) return false;
+  } else {
+    bool plain = the_hook.policy == FramePolicy::kAll && untraced;
+    if (the_hook.engine && the_hook.engine->resumes_apart(frame)) return false;
+    if (!plain && !is_wanted(thread, frame)) return false;
+  }
   dynrun_resume_generator(thread, generator, sent);
   Activation* resumed = start(frame, Continuation::kPushResult, nullptr);
-  if (resumed) resumed->resumption = by;
+  if (resumed) resumed->resumption = by, resumed->followed = observer != nullptr;
   *status = resumed ? Status::kSwitched : Status::kError;
   return true;
 }
@@ -222,6 +231,11 @@ Status Interpreter::deliver(Continuation continuation, PyObject* held, PyObject*
 bool Interpreter::unwind(bool add_traceback) {
   for (;;) {
     Activation& here = *top;
+    if (borrowed && &here == base && !find_handler(*here.code, here.pc - 1)) {
+      if (observer) observer->leaving(*this, here, nullptr);
+      raised_ = true;
+      return false;
+    }
     if (add_traceback) {
       dynrun_traceback_here(thread, here.frame);
       if (tracing_switched()) dynrun_trace_raised(thread);
@@ -263,6 +277,7 @@ bool Interpreter::unwind(bool add_traceback) {
 
 // The top frame goes to CPython's evaluator, in a C call of its own; its caller goes on here with the result.
 bool Interpreter::hand_over() {
+  if (borrowed && top == base) return false;
   python::Frame* frame = top->frame;
   if (top->code->supported) {
     const Instruction& next = top->code->instructions[top->pc];
@@ -349,7 +364,8 @@ bool Interpreter::loop() {
   for (;;) {
     if (static_cast<bool>(observer) != kObserved) return true;
     Activation* here = top;
-    if (kObserved && here->resumption != Resumption::kNone) {
+    if (borrowed && here == base && (!kObserved || leaves_loop(*here))) return false;
+    if (kObserved && here->resumption != Resumption::kNone && !here->followed) {
       // Back in a generator that was resumed inside this machine before the observer came.
       if (the_hook.engine) the_hook.engine->finished(*this);
       observer = nullptr;
@@ -421,7 +437,7 @@ PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
     dynrun_clear_frame(thread, frame);
     return nullptr;
   }
-  current = this;
+  make_current();
   if (start(frame, Continuation::kReturnBase, nullptr)) {
     bool running = true;
     if (throwing) {
@@ -436,7 +452,7 @@ PyObject* Interpreter::run_base(python::Frame* frame, bool throwing) {
     if (the_hook.engine) the_hook.engine->finished(*this);
     observer = nullptr;
   }
-  current = static_cast<Interpreter*>(parent);
+  leave_current();
   if (counted) dynrun_leave_evaluator(thread);
   return result;
 }

@@ -28,6 +28,8 @@ class Interpreter final : public Machine {
 
   /// Runs `frame` as the base. The frame is consumed.
   PyObject* run_base(python::Frame* frame, bool throwing);
+  /// See vm::run_loop. (borrow.cpp)
+  Lent run_borrowed(python::Frame* frame, std::int32_t head, std::int32_t last);
 
   /// The activation that runs `frame`, linked on top. Null, with RecursionError set and the frame cleared, when too deep.
   Activation* start(python::Frame* frame, Continuation continuation, PyObject* held);
@@ -75,11 +77,24 @@ class Interpreter final : public Machine {
     return *monitoring_version_ != known_monitoring_version_ && dynrun_is_monitored(thread, top->code->object);
   }
   void set_current(python::Frame* frame);
+  void make_current();
+  void leave_current();
+  bool lend(python::Frame* frame, std::int32_t head);
+  void give_back();
+  bool leaves_loop(const Activation& here) const;
+  bool raise_in_cpython();
+  int find_plain_reraise() const;
 
   const volatile int* const eval_breaker_;
   const volatile std::uint64_t* const monitoring_version_;
   std::uint64_t known_monitoring_version_;
+  std::int32_t loop_head_ = 0, loop_last_ = 0;  // of a borrowed loop
+  bool raised_ = false;                         // a borrowed loop ends with an error
 };
+
+Activation* new_activation();
+void free_activation(Activation* activation);
+const bytecode::ExceptionHandler* find_handler(const bytecode::Code& code, int index);
 
 /// The code units of `code`, as Frame::previous_instruction points into.
 inline std::uint16_t* code_units(PyCodeObject* code) {

@@ -25,7 +25,7 @@ enum class Continuation : std::uint8_t {
   kReturnBase,    // the base activation: the Machine is done
 };
 
-/// What the caller of a generator that runs inside the machine was doing. No observer is attached while one runs.
+/// What the caller of a generator that runs inside the machine was doing.
 enum class Resumption : std::uint8_t { kNone, kForIter, kSend };
 
 struct Activation {
@@ -36,6 +36,7 @@ struct Activation {
   Activation* caller = nullptr;                           // null for the base
   Continuation continuation = Continuation::kReturnBase;  // what the caller does with the result
   Resumption resumption = Resumption::kNone;
+  bool followed = false;                                  // a generator's, resumed for the observer that is attached
   PyObject* held = nullptr;  // strong; for kDropPushHeld
 
   PyObject** locals() { return frame->localsplus; }
@@ -71,6 +72,10 @@ class Observer {
   /// an unwound frame is cleared; not for a frame handed over, dropped by drop_top or ended by kReturn, nor for a yield.
   virtual void entered(Machine& machine, Activation& activation) = 0;
   virtual void leaving(Machine& machine, Activation& activation, PyObject* result) = 0;
+  /// Whether the body of `generator`, which the machine is about to resume, shall run in the machine under the observer's eyes.
+  virtual bool follows(Machine&, PyObject* /*generator*/) { return false; }
+  /// The machine of a borrowed loop stops before the instruction at top->pc and gives the frame back to CPython.
+  virtual void giving_back(Machine&) {}
 };
 
 /// Asked by a machine without an observer whenever it is about to start a frame (base or inlined call; never a resumed
@@ -82,6 +87,10 @@ class Engine {
   virtual Observer* starting(Machine& machine, Activation& activation) = 0;
   /// The same for a generator that is about to go on (or to start its body).
   virtual Observer* resuming(Machine&, Activation&) { return nullptr; }
+  /// The same for a loop that CPython has lent to the machine: `activation` stands at its head.
+  virtual Observer* looping(Machine&, Activation&) { return nullptr; }
+  /// Whether a generator that a machine without an observer is about to resume shall get a machine of its own.
+  virtual bool resumes_apart(python::Frame*) { return false; }
   /// The machine is done or being unwound; an observer attached to it must let go.
   virtual void finished(Machine& machine) = 0;
 };
@@ -93,6 +102,7 @@ class Machine {
   Machine* parent = nullptr;     // the machine of this thread that was running when C code called Python again
   Observer* observer = nullptr;  // detach by setting null: the machine then runs on at full speed
   PyObject* result = nullptr;    // strong; with Decision::kReturn
+  bool borrowed = false;         // the base is a frame of CPython's evaluator, lent for a loop: it never returns here
 
   /// Pushes an activation that calls `function` (a PyFunctionObject, borrowed) with `positional` positional and then keyword
   /// arguments named by `keyword_names` (null or a tuple). Arguments are stolen, on failure too. The caller's pc must already
@@ -104,6 +114,10 @@ class Machine {
   /// Pushes an activation for `function` with an empty frame (every local null, stack empty, pc 0), to be filled by the caller:
   /// how a replayed segment rebuilds the frames of its exit. `call_pc` of the caller must already stand behind the call.
   Activation* push_frame(PyObject* function, Continuation continuation, PyObject* held = nullptr);
+
+  /// Pushes an activation that runs on in a generator that dynrun_new_generator made, with an empty stack, to be filled by the
+  /// caller as by push_frame. The caller's activation stands behind what resumed it.
+  Activation* push_generator(PyObject* generator, Resumption by);
 
   /// Clears the top frame and drops it without a result (a replayed segment's exit has fewer frames than its entry had).
   void drop_top();
@@ -120,6 +134,16 @@ class Machine {
 
 /// Runs `frame` to its end in a new machine: the frame hook's body. `throwing` as for _PyEval_EvalFrameDefault.
 PyObject* run_frame(PyThreadState* thread, python::Frame* frame, bool throwing);
+
+/// How a borrowed loop went.
+enum class Lent : std::uint8_t {
+  kRefused,  // nothing was done
+  kRan,      // the frame stands at the instruction that CPython is to run next
+  kRaised,   // a Python error is set that no handler of the loop takes: CPython is to raise it from where the frame stands
+};
+/// Takes over `frame`, which runs in CPython's evaluator and has just jumped backward to instruction `head`, and runs it as long
+/// as it stays within [head, last], does not return, and an observer looks on. The frame's stack pointer must be stored.
+Lent run_loop(PyThreadState* thread, python::Frame* frame, std::int32_t head, std::int32_t last);
 
 /// The machine that runs on this thread, or null.
 Machine* current_machine();

@@ -1,0 +1,151 @@
+#include "engine/loops.h"
+
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "python/compat.h"
+#include "python/reference.h"
+#include "trace/operator_recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dynrun::engine {
+
+using python::Ref;
+
+namespace {
+
+constexpr int kMeasuredTurn = 3;  // by then what the loop calls is hot: recorded in its second turn, replayed in its third
+constexpr int kMaxFruitless = 3;
+
+/// sys.monitoring's callback: (code, instruction offset, destination offset).
+PyObject* on_jump(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  Loops& loops = engine()->loops();
+  auto* frame = reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame);
+  if (count != 3 || !frame || reinterpret_cast<PyObject*>(frame->code) != arguments[0]) Py_RETURN_NONE;
+  bool done = false;
+  const int unit = sizeof(std::uint16_t);
+  if (!loops.jumped(frame, static_cast<int>(PyLong_AsLong(arguments[1])) / unit, static_cast<int>(PyLong_AsLong(arguments[2])) / unit, &done)) return nullptr;
+  return Py_NewRef(done ? loops.disable() : Py_None);
+}
+
+PyMethodDef on_jump_method{"dynrun_loop", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&on_jump)), METH_FASTCALL, nullptr};
+
+/// Whether the module that the globals are of has imported torch.
+bool knows_torch(PyObject* globals) {
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  PyObject* found = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, name) : nullptr;
+  return found && PyModule_Check(found);
+}
+
+/// Whether the code speaks of torch, as that which is about to import it does.
+bool names_torch(PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
+    if (name && !std::strncmp(name, "torch", 5)) return true;
+  }
+  PyErr_Clear();
+  return false;
+}
+
+}  // namespace
+
+bool Loops::is_ready() {
+  if (tool_ != Tool::kUnasked) return tool_ == Tool::kOurs;
+  tool_ = Tool::kTaken;
+  PyObject* monitoring = PySys_GetObject("monitoring");
+  Ref made = monitoring ? Ref::steal(PyObject_CallMethod(monitoring, "use_tool_id", "is", DYNRUN_MONITORING_TOOL, "dynrun")) : Ref();
+  Ref function = made ? Ref::steal(PyCFunction_New(&on_jump_method, nullptr)) : Ref();
+  Ref events = function ? Ref::steal(PyObject_GetAttrString(monitoring, "events")) : Ref();
+  Ref jump = events ? Ref::steal(PyObject_GetAttrString(events.get(), "JUMP")) : Ref();
+  Ref disable = jump ? Ref::steal(PyObject_GetAttrString(monitoring, "DISABLE")) : Ref();
+  Ref before = disable ? Ref::steal(PyObject_CallMethod(monitoring, "register_callback", "iOO", DYNRUN_MONITORING_TOOL, jump.get(), function.get())) : Ref();
+  if (!before) {
+    PyErr_Clear();  // a tool of the program's own has the number: its loops stay with CPython
+    return false;
+  }
+  monitoring_ = Py_NewRef(monitoring);
+  disable_ = Py_NewRef(disable.get());
+  tool_ = Tool::kOurs;
+  return true;
+}
+
+void Loops::consider(PyCodeObject* code, PyObject* globals) {
+  if (!considered_.insert(code).second || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
+  const bytecode::Code* decoded = bytecode::decode(code);
+  if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;
+  PyObject* raised = PyErr_GetRaisedException();
+  Ref events = Ref::steal(PyObject_GetAttrString(monitoring_, "events"));
+  Ref jump = events ? Ref::steal(PyObject_GetAttrString(events.get(), "JUMP")) : Ref();
+  Ref set = jump ? Ref::steal(PyObject_CallMethod(monitoring_, "set_local_events", "iOO", DYNRUN_MONITORING_TOOL, code, jump.get())) : Ref();
+  PyErr_SetRaisedException(raised);
+}
+
+void Loops::consider_running() {
+  auto* frame = reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame);
+  for (; frame; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack || dynrun_is_incomplete(frame)) continue;
+    consider(frame->code, frame->globals);
+  }
+}
+
+std::uint64_t Loops::uncaptured() const { return trace::operator_count().load() - engine_.recorded_operators(); }
+
+void Loops::measure(Loop& loop) {
+  stop_measuring();
+  measured_ = &loop;
+  measuring_thread_ = PyThreadState_Get();
+  loop.stage = Loop::Stage::kMeasured;
+  counted_before_ = trace::counts_on_this_thread();
+  if (!counted_before_) trace::count_on_this_thread(true);
+  loop.uncaptured = uncaptured();
+}
+
+/// A loop that is not through with its measured turn when another one's begins is measured again later.
+void Loops::stop_measuring() {
+  if (!measured_) return;
+  if (measured_->stage == Loop::Stage::kMeasured) measured_->stage = Loop::Stage::kCold;
+  measured_ = nullptr;
+  if (!counted_before_ && measuring_thread_ == PyThreadState_Get()) trace::count_on_this_thread(false);
+}
+
+bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {
+  PyThreadState* thread = PyThreadState_Get();
+  const bytecode::Code* code = bytecode::decode(frame->code);
+  *done = to >= from || frame->owner == python::kOwnedByGenerator;
+  if (*done || !code->supported || dynrun_is_monitored(thread, frame->code)) return true;
+  if (trace::inside_operator() || Engine::disabled_depth() > 0 || Session::recording_here() || thread->tracing != 1) return true;
+  Loop& loop = loops_[code][to];
+  if (loop.turns++ == 0) loop.head = code->index_at[static_cast<std::size_t>(to)];
+  loop.last = std::max(loop.last, code->index_at[static_cast<std::size_t>(from)]);
+  switch (loop.stage) {
+    case Loop::Stage::kCold:
+      if (loop.turns >= kMeasuredTurn) measure(loop);
+      return true;
+    case Loop::Stage::kMeasured: {
+      if (measuring_thread_ != thread) return true;
+      const bool worth = uncaptured() != loop.uncaptured;
+      loop.stage = worth ? Loop::Stage::kHot : Loop::Stage::kLeft;
+      stop_measuring();
+      *done = !worth;
+      return !worth || lend(loop, frame);
+    }
+    case Loop::Stage::kHot: {
+      const bool lent = lend(loop, frame);
+      *done = loop.stage == Loop::Stage::kLeft;
+      return lent;
+    }
+    case Loop::Stage::kLeft: *done = true; return true;
+  }
+  return true;
+}
+
+bool Loops::lend(Loop& loop, python::Frame* frame) {
+  const std::uint64_t captured = engine_.captured_operators();
+  vm::Lent lent = vm::run_loop(PyThreadState_Get(), frame, loop.head, loop.last);
+  loop.fruitless = engine_.captured_operators() == captured ? loop.fruitless + 1 : 0;
+  if (loop.fruitless >= kMaxFruitless) loop.stage = Loop::Stage::kLeft;
+  return lent != vm::Lent::kRaised;
+}
+
+}  // namespace dynrun::engine

@@ -1,0 +1,54 @@
+#pragma once
+// Loops of code that CPython runs: a script's own level, functions that are given no tensors. Their backward jumps are
+// instrumented (sys.monitoring, for these code objects alone); where a turn of such a loop runs operators that no segment
+// holds, the loop is lent to a machine from its head on, to be recorded and replayed like any other code.
+
+#include "vm/machine.h"
+
+#include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace dynrun::engine {
+
+class Engine;
+
+class Loops {
+ public:
+  explicit Loops(Engine& engine) : engine_(engine) {}
+
+  /// `code` is about to run in CPython: its loops are watched from now on, if it speaks of torch or its module does.
+  void consider(PyCodeObject* code, PyObject* globals);
+  /// The same for the frames of this thread, which CPython runs already.
+  void consider_running();
+  /// A watched backward jump of `frame`, in code units. False with an error set. `*done`: need not be told of this jump again.
+  bool jumped(python::Frame* frame, int from, int to, bool* done);
+
+ private:
+  struct Loop {
+    std::int32_t head = 0, last = 0;  // instruction indices
+    int turns = 0;
+    int fruitless = 0;                // times it was lent for nothing
+    std::uint64_t uncaptured = 0;     // operators outside of segments when the measured turn began
+    enum class Stage : std::uint8_t { kCold, kMeasured, kHot, kLeft } stage = Stage::kCold;
+  };
+  bool is_ready();
+  void measure(Loop& loop);
+  void stop_measuring();
+  bool lend(Loop& loop, python::Frame* frame);
+  std::uint64_t uncaptured() const;
+
+  Engine& engine_;
+  std::unordered_set<const PyCodeObject*> considered_;
+  std::unordered_map<const bytecode::Code*, std::unordered_map<int, Loop>> loops_;  // by the head's code unit
+  enum class Tool : std::uint8_t { kUnasked, kOurs, kTaken } tool_ = Tool::kUnasked;
+  PyObject *monitoring_ = nullptr, *disable_ = nullptr;
+  Loop* measured_ = nullptr;
+  PyThreadState* measuring_thread_ = nullptr;
+  bool counted_before_ = false;  // whether operators were counted before the measured turn
+
+ public:
+  PyObject* disable() const { return disable_; }
+};
+
+}  // namespace dynrun::engine
