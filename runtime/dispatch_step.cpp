@@ -64,6 +64,10 @@ class DispatchStep final : public Step {
     at::Tensor tensor = std::move(result).toTensor();
     if (target.defined() && target.is_same(tensor)) return;  // written in place
     const graph::TensorType& type = types_.at(id);
+    if (type.unsized) {
+      target = std::move(tensor);  // new memory, of a size that the operator decides
+      return;
+    }
     // An operator whose schema hides that it may return its argument, or a tensor that only looks conjugated or negated:
     // kernels read plain memory, and the arena's memory is soon another value's.
     bool unsafe = tensor.defined() && (tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() ||

@@ -36,7 +36,7 @@ bool is_supported(const Program& program, const Argument& argument) {
   }
   if (!argument.is_value() || argument.value() == kNoValue) return true;
   const graph::Value& value = program.graph.values[static_cast<std::size_t>(argument.value())];
-  return value.is_tensor() && is_supported(value.tensor().dtype) &&
+  return value.is_tensor() && is_supported(value.tensor().dtype) && !value.tensor().unsized &&
          value.tensor().strides.size() == value.tensor().sizes.size();
 }
 

@@ -60,7 +60,15 @@ class LayoutChooser {
   /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it.
   bool is_bound(ValueId id) const {
     for (std::int32_t reader : uses_.readers(id)) {
-      if (program_.writes(reader) || program_.has_effect(reader)) return true;
+      if (program_.writes(reader) || program_.has_effect(reader) || gives_unsized(reader)) return true;
+    }
+    return false;
+  }
+
+  /// The strides of such a result may follow those of the operands.
+  bool gives_unsized(std::int32_t index) const {
+    for (ValueId id : program_.graph.nodes[static_cast<std::size_t>(index)].outputs) {
+      if (id != graph::kNoValue && program_.graph.type_of(id).unsized) return true;
     }
     return false;
   }

@@ -28,6 +28,7 @@ struct TensorType {
   bool requires_grad = false;
   bool number = false;  // a Python number in a tensor of no dimensions: it takes part in type promotion as a number
   bool lazy = false;    // conjugated, negated or zero by a bit of the tensor: not what lies in its memory
+  bool unsized = false;  // sizes and strides depend on tensor data: a replay's own may be others. Nodes only make such values.
 
   /// Reads the type of a defined, strided tensor; other layouts give empty strides.
   static TensorType of(const at::Tensor& tensor);

@@ -293,6 +293,7 @@ class Parser {
     }
     type.number = in.accept("!number");
     type.lazy = in.accept("!lazy");
+    type.unsized = in.accept("!unsized");
     type.requires_grad = in.accept("!grad");
     return type;
   }

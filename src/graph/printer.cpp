@@ -10,7 +10,7 @@
 //   return %y
 //
 // Types: dtype, @device unless CPU, [sizes], {strides} unless contiguous ({-}: not strided), !grad when gradients are
-// required, !number for a Python number in a tensor, !lazy for a conjugated or negated one; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined.
+// required, !number for a Python number in a tensor, !lazy for a conjugated or negated one, !unsized where the sizes are those of one run; `int`, `float` and `bool` are host values. An output without a type is an earlier value, `_` one that is undefined.
 // A constant is None, true, 1, 1.0, "text", device("cpu"), complex(1.0, 2.0), int[...], float[...], bool[...] or str[...];
 // [...] is a list of arguments.
 
@@ -159,6 +159,7 @@ std::string print_type(const TensorType& type) {
   }
   if (type.number) text += "!number";
   if (type.lazy) text += "!lazy";
+  if (type.unsized) text += "!unsized";
   return type.requires_grad ? text + "!grad" : text;
 }
 

@@ -185,6 +185,7 @@ Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, P
   if (found != nullptr && found == _PyType_Lookup(&PyBaseObject_Type, name) && PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return Attribute::kRun;
   if (found != nullptr && is_data_descriptor(found)) {
     guards_.note_type_lookup(type, name, found);
+    if (!is_type_of_unsized(tensor, name)) return Attribute::kUnknown;
     return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
   }
   PyObject* dict = guards::instance_dict(tensor);

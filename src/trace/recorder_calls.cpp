@@ -226,6 +226,7 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
     // C code behind it: the whole call runs as it stands, if that code could be called so.
     CallKind kind = classify_callable(inner.callee);
     if (kind.call_class != CallClass::kPure && kind.call_class != CallClass::kTransparent) return cut(BreakId::k_opaque_call, "functools.partial");
+    if (!may_take_unsized(inner, kind, nullptr, "functools.partial")) return cut(BreakId::k_data_dependent_operator, "functools.partial");
     for (PyObject* argument : inner.arguments) {
       if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, "functools.partial");
     }
@@ -342,6 +343,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   std::string name = callable_name(callable);
   if (is_class_statement(callable)) return build_class(activation, site);
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
+  if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;

@@ -1,0 +1,119 @@
+"""Results whose size the data decides: kept, handed out, and looked at in every way, with other sizes on every call."""
+import dataclasses
+import functools
+
+import torch
+from support import seq, show
+
+
+@dataclasses.dataclass
+class Found:
+    where: torch.Tensor
+    values: torch.Tensor
+
+
+class Keeper:
+    def __init__(self):
+        self.last = None
+        self.seen = []
+
+
+keeper = Keeper()
+
+
+def handed_out(x):
+    return x.unique(), torch.nonzero(x > 2), x[x > 3], {"where": torch.where(x > 1)}
+
+
+def kept(x):
+    keeper.last = x[x > 2]
+    keeper.seen.append(torch.masked_select(x, x > 1))
+    y = x + 1
+    return Found(keeper.last, y.masked_select(y > 3)), y * 2
+
+
+def computed_with(x):
+    chosen = x[x > 2]
+    return chosen * 2 + chosen.sum(), torch.cat([chosen, x.flatten()]), x.flatten()[:1] - chosen
+
+
+def shape_read(x):
+    chosen = x[x > 2]
+    count = chosen.shape[0]
+    return x * count, chosen.numel(), len(chosen), chosen.size(0), chosen.dim(), chosen.dtype, chosen.is_contiguous()
+
+
+def sliced(x):
+    chosen = torch.masked_select(x, x > 0)
+    return chosen[0:3], chosen[:2], chosen[-1:], chosen[None], chosen[...]
+
+
+def indexed_with(x):
+    rows = torch.nonzero(x[:, 0] > 1).squeeze(1)
+    return x[rows], x.index_select(0, rows), x.t()[:, rows]
+
+
+def past_the_end(x):
+    chosen = x[x > 3]
+    try:
+        return chosen[2]
+    except IndexError as error:
+        return str(error)
+
+
+def looped_over(x):
+    total = torch.zeros(())
+    for value in x[x > 3]:
+        total = total + value
+    return total, [v * 2 for v in torch.unique(x)[:2]], list(x[x > 4])
+
+
+def unpacked(x):
+    values, counts = torch.unique(x, return_counts=True)
+    _, inverse = x.unique(return_inverse=True)
+    return counts, inverse, values.max()
+
+
+def branched_on(x):
+    chosen = x[x > 3]
+    return x + 1 if len(chosen) else x - 1, chosen is keeper.last, isinstance(chosen, torch.Tensor), chosen if chosen.numel() > 2 else None
+
+
+def written(x):
+    chosen = x[x > 2]
+    chosen += 1
+    chosen[:1] = 0
+    y = x.clone()
+    y[y > 3] = 0
+    y[:, 0] = torch.bincount(x[:, 0].long().clamp(0, 3), minlength=4)[: x.size(0)].float()[: y.size(0)].sum()
+    return chosen, y
+
+
+def nested(x):
+    def inner(v, *rest, **more):
+        return (v, rest, more)
+
+    return inner(x[x > 1], torch.argwhere(x), last=x.unique()), functools.partial(torch.add, x[x > 2])(1)
+
+
+def repeated(x):
+    return torch.repeat_interleave(x.flatten()[:3], torch.clamp(x.flatten()[:3], 0, 2).long()), torch.unique_consecutive(x.flatten().round())
+
+
+def text(x):
+    chosen = x[x > 2]
+    return f"{chosen}", f"{tuple(chosen.shape)}", str(chosen.unique())
+
+
+FUNCTIONS = (handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
+for function in FUNCTIONS:
+    for step in range(9):
+        with torch.no_grad():
+            show(function.__name__, function(4 * seq(3, 2, start=(step * 2) % 5 - 2)))
+    show(keeper.last, len(keeper.seen))
+for step in range(6):
+    x = (4 * seq(3, 2, start=step % 3)).requires_grad_()
+    out = x[x > 2]
+    more = torch.masked_select(x * 2, x.detach() > 3)
+    (out.sum() + more.prod()).backward()
+    show(x.grad, out.grad_fn is not None, more.requires_grad)
