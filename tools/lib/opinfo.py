@@ -281,20 +281,19 @@ def function_for(operator, number):
 
 
 class LooksAtData(TorchDispatchMode):
-    """Notes whether a shape or a Python number was made from tensor data."""
+    """Notes whether a Python number was made from tensor data."""
 
     def __init__(self):
         super().__init__()
         self.seen = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        tags = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-        self.seen = self.seen or any(tag in func.tags for tag in tags)
+        self.seen = self.seen or torch.Tag.data_dependent_output in func.tags
         return func(*args, **(kwargs or {}))
 
 
 def has_to_break(operator, sample, outcome):
-    """Whether a call cannot be one graph: data in shapes or numbers, layouts that graphs do not hold."""
+    """Whether a call cannot be one graph: numbers made from data, layouts that graphs do not hold."""
     if any(operator is known and tensors_in(sample[1:]) for known in (torch.tensor_split, torch.Tensor.tensor_split)):
         return True  # splits at places that it reads behind the dispatcher
     if any(tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized for tensor in outcome.given + outcome.results):
