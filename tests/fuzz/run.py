@@ -36,6 +36,7 @@ class Worker:
         self.mode, self.programs = mode, 0
         read_end, write_end = os.pipe()
         environment = dict(os.environ, PYTHONHASHSEED="0", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        environment.pop("DYNRUN_OPTIONS", None)  # ours, when dynrun runs this program too
         exact = "exact" if "extern" in mode or mode == "handover" else "close"
         self.process = subprocess.Popen([executable, *MODES[mode][1], "-W", "always", str(HERE / "worker.py"), str(write_end), exact], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, pass_fds=[write_end], env=environment, text=True)
