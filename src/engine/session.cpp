@@ -151,8 +151,11 @@ void Session::end_recording(bool finished) {
   scope_.reset();
   if (recording_here() == this) recording_here() = nullptr;
   auto recorder = std::move(recorder_);
-  if (recorder->why()) {
-    note_break();
+  std::unique_ptr<trace::Segment> segment = recorder->take();
+  // Cut into pieces, not broken.
+  const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == trace::BreakId::k_size_cap;
+  if (recorder->why()) note_break();
+  if (recorder->why() && !goes_on) {
     engine_.count_break(*recorder->why());
     if (engine_.options().fullgraph) {
       const trace::Break& why = *recorder->why();
@@ -161,7 +164,6 @@ void Session::end_recording(bool finished) {
                              why.line.line, why.line.function, info.cure);
     }
   }
-  std::unique_ptr<trace::Segment> segment = recorder->take();
   if (!segment) {
     // A generator that breaks is recorded by itself, from yield to yield.
     PyCodeObject* generator = recorder->broken_generator();
