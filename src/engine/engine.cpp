@@ -117,8 +117,9 @@ bool Engine::is_marked(python::Frame* frame) {
   return is_module(self) && holds(self);
 }
 
-void Engine::reject(const trace::EntryPoint& point, std::size_t key) {
+void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty) {
   heat_[key].rejected = true;
+  heat_[key].empty = empty;
   Entry& entry = entry_at(point);
   entry.given_up = true;
   entry.segments.clear();
@@ -163,7 +164,7 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   if (is_hot(frame)) return true;
-  report_.frames_skipped++;
+  if (!heat_of(frame).empty) report_.frames_skipped++;
   return false;
 }
 

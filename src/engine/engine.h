@@ -35,6 +35,7 @@ struct Entry {
 struct Heat {
   int count = 0;
   bool rejected = false;  // recorded, and not worth it
+  bool empty = false;     // rejected because it was seen from end to end without an operator
 };
 
 class Engine final : public vm::Engine {
@@ -53,7 +54,7 @@ class Engine final : public vm::Engine {
   static std::size_t heat_key(python::Frame* frame);
   Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
   /// The code that starts there is not worth recording: it is left to CPython from now on.
-  void reject(const trace::EntryPoint& point, std::size_t key);
+  void reject(const trace::EntryPoint& point, std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   void lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs);

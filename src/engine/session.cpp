@@ -42,7 +42,7 @@ void Session::detach() {
     Entry& entry = engine_.entry_at(origin_);
     bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty();
     if (fruitless && machine_.borrowed) entry.given_up = true;
-    else if (fruitless) engine_.reject(origin_, heat_key_);
+    else if (fruitless) engine_.reject(origin_, heat_key_, whole_);
   }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
@@ -119,7 +119,7 @@ Decision Session::probe() {
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
-    if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_);
+    if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_, false);
     detach();
     return Decision::kResume;
   }
@@ -176,6 +176,7 @@ void Session::end_recording(bool finished) {
   fruitless_ = segment->operators == 0 ? fruitless_ + 1 : 0;
   bool whole_function = finished && captured_ == 0 && segment->entry.frames.size() == 1 && segment->entry.frames[0].second == 0;
   if (whole_function && segment->operators == 0) {
+    whole_ = true;
     return;
   }
   captured_ += segment->operators;

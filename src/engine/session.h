@@ -68,6 +68,7 @@ class Session final : public vm::Observer {
   trace::EntryPoint origin_;
   std::size_t heat_key_;
   bool recorded_ = false;
+  bool whole_ = false;  // one recording saw the base from its start to its return
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
   std::vector<Visit> visits_;

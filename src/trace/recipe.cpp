@@ -1,6 +1,7 @@
 #include "trace/recipe.h"
 
 #include "guards/torch_python.h"
+#include "python/compat.h"
 
 namespace dynrun::trace {
 
@@ -79,6 +80,19 @@ PyObject* Kitchen::make_function(const RecipeNode& node) {
   return function.release();
 }
 
+PyObject* Kitchen::make_generator(const RecipeNode& node, Ref& slot) {
+  PyObject* function = make(node.children[0]);
+  slot = Ref::steal(function ? dynrun_new_generator(function) : nullptr);
+  if (!slot || node.index < 0) return slot.get();
+  std::vector<PyObject*> slots;
+  for (std::size_t i = 1; i < node.children.size(); i++) {
+    slots.push_back(node.children[i] == kNullRecipe ? nullptr : make(node.children[i]));
+    if (node.children[i] != kNullRecipe && slots.back() == nullptr) return nullptr;
+  }
+  dynrun_place_generator(slot.get(), node.index, node.object.get() == Py_True, slots.data(), static_cast<int>(slots.size()));
+  return slot.get();
+}
+
 PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
   switch (node.kind) {
     case RecipeKind::kConstant: return Py_NewRef(node.object.get());
@@ -133,6 +147,7 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       return slot.get();
     }
     case RecipeKind::kFunction: return make_function(node);
+    case RecipeKind::kGenerator: return make_generator(node, slot);
     case RecipeKind::kIterator: {
       PyObject* container = make(node.children[0]);
       Ref iterator = Ref::steal(container ? PyObject_GetIter(container) : nullptr);

@@ -37,6 +37,8 @@ enum class RecipeKind : std::uint8_t {
   kSlice,            // children: start, stop, step
   kCall,             // object: what is called; children: its arguments
   kClass,            // object: __build_class__; children: its arguments
+  kGenerator,        // children: function, then locals and stack; index: the code unit it stands at, negative when its frame is
+                     // filled by whoever enters it; object: whether it has begun
   kContextToken,     // children: context variable, value: sets the variable and gives the token
 };
 
@@ -70,6 +72,7 @@ class Kitchen {
   PyObject* make_new(const RecipeNode& node, python::Ref& slot);
   PyObject* make_instance(const RecipeNode& node, python::Ref& slot);
   PyObject* make_function(const RecipeNode& node);
+  PyObject* make_generator(const RecipeNode& node, python::Ref& slot);
   bool fill_dict(PyObject* dict, const RecipeNode& node);
   PyObject* make_tuple(const RecipeNode& node);
 

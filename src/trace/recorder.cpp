@@ -153,6 +153,7 @@ void Recorder::enter_machine(vm::Machine& machine) {
 Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const Instruction& in) {
   enter_machine(machine);
   pending_ = Pending{};
+  mutations_before_ = mutations_;
   if (poisoned_) return Flow::kRun;
   if (++instructions_ > limits_.instructions || (operators_.graph()->nodes.size() > limits_.nodes && &machine == &machine_))
     return cut_here("");

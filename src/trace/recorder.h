@@ -369,6 +369,14 @@ class Recorder {
   Flow push(vm::Activation&, const bytecode::Instruction&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
             PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held = nullptr, bool null_below = false);
 
+  // copy.deepcopy. (recorder_copy.cpp)
+  struct DeepCopy;
+  bool learn_copier(DeepCopy& copy, PyTypeObject* type, const char* function_name);
+  bool may_copy(DeepCopy& copy, PyObject* object, int depth);
+  bool may_copy_items(DeepCopy& copy, PyObject* object, int depth);
+  python::Ref make_copy(DeepCopy& copy, PyObject* object);
+  std::optional<Flow> deep_copy(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+
   // Calls that run in Python on each replay. (recorder_output.cpp)
   Flow host_call(vm::Activation&, CallSite& site, bool looks_at_frames);
   bool host_snapshot(vm::Activation& activation, HostCall& call);
@@ -464,6 +472,7 @@ class Recorder {
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
   std::unordered_set<PyObject*> dirty_;  // lists written as a whole
   std::uint64_t mutations_ = 0;
+  std::uint64_t mutations_before_ = 0;  // when the handler of the instruction began: what it announces counts as done
   struct ContextSet {
     python::Ref variable, value, token;
   };

@@ -1,6 +1,7 @@
 // How a recording ends: cuts, recipes for live values, effects, and the finished segment.
 
 #include "guards/torch_python.h"
+#include "python/compat.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
@@ -45,7 +46,7 @@ Flow Recorder::prepare(vm::Activation& activation, const Instruction& in, int op
   pending_.mark = operators_.mark();
   operators_.start_instruction();
   pending_.effects = effects_.size();
-  pending_.mutations = mutations_;
+  pending_.mutations = mutations_before_;
   for (int i = operands; i >= 1; i--) pending_.operands.push_back(Ref::borrow(activation.peek(i)));
   note_versions();
   operators_.set_source(source_line(activation, in));
@@ -226,8 +227,29 @@ RecipeId Recorder::recipe_function(PyObject* object) {
   return segment_->recipes.add(std::move(node));
 }
 
+/// An iterator of C code that says by itself what call makes another one at the same place.
+RecipeId Recorder::recipe_of_reduced(PyObject* object) {
+  Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) != 2 ||
+      PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(Py_TYPE(object))) {
+    PyErr_Clear();
+    return kNullRecipe;
+  }
+  PyObject* arguments = PyTuple_GET_ITEM(reduced.get(), 1);
+  std::vector<RecipeId> children;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) {
+    PyObject* argument = PyTuple_GET_ITEM(arguments, i);
+    // Iterators that nobody else has seen are part of this one.
+    bool own = !guards::is_constant_like(argument) && !find(argument) && PyIter_Check(argument);
+    children.push_back(own ? recipe_iterator(argument) : recipe(argument));
+    if (children.back() == kNullRecipe) return kNullRecipe;
+  }
+  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), std::move(children), {}});
+}
+
 RecipeId Recorder::recipe_iterator(PyObject* object) {
   std::string name = Py_TYPE(object)->tp_name;
+  if (name == "enumerate" || name == "zip" || name == "map" || name == "filter") return recipe_of_reduced(object);
   if (name != "list_iterator" && name != "tuple_iterator" && name != "range_iterator" && name != "str_ascii_iterator") return kNullRecipe;
   Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
   if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) < 2) {
@@ -244,6 +266,26 @@ RecipeId Recorder::recipe_iterator(PyObject* object) {
   Ref state = PyTuple_GET_SIZE(reduced.get()) > 2 ? Ref::borrow(PyTuple_GET_ITEM(reduced.get(), 2)) : Ref();
   if (state.get() == Py_None) state = Ref();
   return segment_->recipes.add({RecipeKind::kIterator, 0, state, {child}, {}});
+}
+
+/// A generator that recorded code made and that has not finished. One that runs is filled with its frame.
+RecipeId Recorder::recipe_generator(PyObject* object) {
+  auto* frame = reinterpret_cast<python::Frame*>(dynrun_generator_frame(object));
+  if (frame == nullptr || frame->locals != nullptr || dynrun_generator_handles(object)) return kNullRecipe;
+  bool running = dynrun_is_running(object);
+  RecipeId id = segment_->recipes.add({RecipeKind::kGenerator, -1, Ref::borrow(dynrun_is_suspended(object) ? Py_True : Py_False), {}, {}});
+  recipe_memo_[object] = id;
+  std::vector<RecipeId> children{recipe(frame->function)};
+  if (children[0] == kNullRecipe) return kNullRecipe;
+  for (int i = 0; !running && i < frame->stack_top; i++) {
+    PyObject* value = frame->localsplus[i];
+    children.push_back(value ? recipe(value) : kNullRecipe);
+    if (value && children.back() == kNullRecipe) return kNullRecipe;
+  }
+  RecipeNode& node = segment_->recipes.nodes[static_cast<std::size_t>(id)];
+  node.children = std::move(children);
+  if (!running) node.index = static_cast<std::int32_t>(frame->previous_instruction - reinterpret_cast<std::uint16_t*>(frame->code->co_code_adaptive));
+  return id;
 }
 
 /// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
@@ -307,6 +349,8 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = recipe_profiler_record(object);
   } else if (is_plain_temporary(object) && !PyIter_Check(object) && !PyMethod_Check(object)) {
     id = recipe_collection(object);
+  } else if (PyGen_CheckExact(object)) {
+    id = recipe_generator(object);
   } else if (PyIter_Check(object)) {
     id = recipe_iterator(object);
   } else {
@@ -326,6 +370,11 @@ bool Recorder::frame_recipe(vm::Activation* activation, int depth, const Pending
     out.function = recipe(activation->frame->function);
     if (out.function == kNullRecipe) return false;
     if (activation->frame->locals != nullptr) return false;
+    out.resumption = activation->resumption;
+    if (activation->resumption != vm::Resumption::kNone) {
+      out.generator = recipe(dynrun_generator_of(activation->frame));
+      if (out.generator == kNullRecipe) return false;
+    }
   }
   const EntrySlots* slots = kept ? &entry_[static_cast<std::size_t>(depth)] : nullptr;
   for (int i = 0; i < activation->code->locals_count; i++) {

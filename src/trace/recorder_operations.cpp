@@ -1,6 +1,7 @@
 // Operators, containers, iteration and branches.
 
 #include "guards/torch_python.h"
+#include "python/compat.h"
 #include "trace/recorder.h"
 
 #include <opcode.h>
@@ -618,7 +619,7 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
     bool list = in.argument == kListToTuple && PyList_CheckExact(activation.peek(1)) && resolve_deep(activation.peek(1), 0, true);
     if (list || operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
   }
-  if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration && vm::current_machine() != &machine_) {
+  if (in.opcode == Opcode::kCallIntrinsic1 && in.argument == kStopIteration && (vm::current_machine() != &machine_ || activation.resumption != vm::Resumption::kNone)) {
     // A generator that C code closes, or throws into, passes the exception on.
     learn_fresh(activation.peek(1));
     return prepare(activation, in, 1, Then::kFreshTop);
@@ -722,7 +723,11 @@ Flow Recorder::match(vm::Activation& activation, const Instruction& in) {
 }
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
-  if (&activation == base_) return cut(BreakId::k_generator);
+  // What a generator from outside keeps till it goes on is its own: it stops for real.
+  bool outside = std::any_of(entry_.begin(), entry_.end(), [&](const EntrySlots& slots) { return slots.activation == &activation; });
+  if (&activation == base_ || outside) return cut(BreakId::k_generator);
+  bool inside = activation.resumption != vm::Resumption::kNone;
+  if (inside && dynrun_generator_handles(dynrun_generator_of(activation.frame))) return cut(BreakId::k_generator, "a yield in an exception's handler");
   return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
 }
 

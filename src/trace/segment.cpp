@@ -310,7 +310,7 @@ bool prepare(const Segment& segment, Kitchen& kitchen) {
     if (!make(call.callee) || !make(call.arguments) || !make(call.keywords)) return false;
   }
   for (const FrameRecipe& frame : segment.exit_frames) {
-    if (!make(frame.function) || !make(frame.held)) return false;
+    if (!make(frame.function) || !make(frame.held) || !make(frame.generator)) return false;
     for (RecipeId id : frame.locals) {
       if (!make(id)) return false;
     }
@@ -338,7 +338,8 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine&
       activation = chain[i];
     } else {
       PyObject* held = recipe.held == kNullRecipe ? nullptr : Py_NewRef(kitchen.make(recipe.held));
-      activation = machine.push_frame(kitchen.make(recipe.function), recipe.continuation, held);
+      activation = recipe.generator == kNullRecipe ? machine.push_frame(kitchen.make(recipe.function), recipe.continuation, held)
+                                                   : machine.push_generator(kitchen.make(recipe.generator), recipe.resumption);
       if (activation == nullptr) return false;
     }
     fill_frame(*activation, recipe, kitchen, dropped);

@@ -69,6 +69,8 @@ struct FrameRecipe {
   std::int32_t pc = 0;
   vm::Continuation continuation = vm::Continuation::kPushResult;
   RecipeId held = kNullRecipe;
+  RecipeId generator = kNullRecipe;  // a frame of this generator, which runs; `function` is then only to be shown
+  vm::Resumption resumption = vm::Resumption::kNone;
 };
 
 /// A call that runs in Python on each replay, in its place among the effects: print and its kind. Should it raise, the frames

@@ -30,6 +30,15 @@ Activation* Machine::push_frame(PyObject* function, Continuation continuation, P
   return interpreter.start(frame, continuation, held);
 }
 
+Activation* Machine::push_generator(PyObject* generator, Resumption by) {
+  auto& interpreter = static_cast<Interpreter&>(*this);
+  Activation* activation = interpreter.start(dynrun_start_generator(interpreter.thread, generator), Continuation::kPushResult, nullptr);
+  if (!activation) return nullptr;
+  activation->resumption = by;
+  activation->followed = true;
+  return activation;
+}
+
 void Machine::drop_top() {
   auto& interpreter = static_cast<Interpreter&>(*this);
   python::Frame* frame = top->frame;
