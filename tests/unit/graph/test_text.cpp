@@ -20,6 +20,7 @@ input %n: int64[]
 %k: int = aten::size.int(%d, 0)
 %e: float32[2] = aten::empty.memory_format([%k], 6, None, device("cpu"), false, None)
 _, %f: int64[2, 2, 8] = aten::max.dim(%d, -1, false)
+%g: int64[5, 4]{1, 5}!unsized = aten::nonzero(%d)
 return %d, %f, %y
 )";
 
@@ -29,7 +30,7 @@ TEST_CASE("a graph survives the round trip through text", "[graph]") {
   Graph graph = parse(kText);
   REQUIRE_FALSE(verify(graph));
   CHECK(print(graph) == kText);
-  CHECK(graph.nodes.size() == 8);
+  CHECK(graph.nodes.size() == 9);
   CHECK(graph.any_grad_mode());
   CHECK(graph.type_of(graph.inputs[1].value).requires_grad);
   CHECK_FALSE(graph.type_of(graph.inputs[1].value).is_contiguous());

@@ -88,7 +88,8 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
     CHECK(it.recorder.graph()->nodes.size() == recorded);
     return it.recorder.refusal();
   };
-  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x); }) == Refusal::kDataDependent);
+  CHECK(refused([](Recording&, const at::Tensor& x) { at::equal(x, x); }) == Refusal::kDataDependent);
+  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).add(1); }) == Refusal::kDataDependent);
   CHECK(refused([](Recording&, const at::Tensor& x) {
           x.sum().item();
           x.neg();
@@ -101,6 +102,24 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
           it.recorder.refuse(Refusal::kUnrecordable, "told so");
           at::nonzero(x);
         }) == Refusal::kUnrecordable);
+}
+
+TEST_CASE("a result whose size depends on data is a value that no operator takes") {
+  Recording it;
+  at::Tensor x = it.input(floats({2, 2}), "x");
+  RecordingScope scope(&it.recorder);
+  auto mark = it.recorder.mark();
+  at::Tensor found = at::nonzero(x);
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  CHECK(it.recorder.is_unsized(it.recorder.find(found)));
+  CHECK(it.text().find("!unsized = aten::nonzero(%x)") != std::string::npos);
+  at::neg(x);
+  CHECK(it.recorder.graph()->nodes.size() == 2);
+  at::cat({found, found});
+  CHECK(it.recorder.refusal() == Refusal::kDataDependent);
+  CHECK(it.recorder.refused_operator() == "aten::cat");
+  it.recorder.rewind(mark);
+  CHECK_FALSE(it.recorder.any_unsized());
 }
 
 TEST_CASE("a write to an outside tensor is noted, also through a view; what may raise on data is then refused") {
