@@ -35,6 +35,17 @@ def seq(*shape, start=0.0):
     return smooth(shape, start).clone()
 
 
+class Undefined(BaseException):
+    """Ends a program that torch has left with a tensor larger than its memory: what it does next is anybody's guess."""
+
+
+def check_room(data):
+    """An operator that may not resize a storage (numpy has seen it) raises when the tensor has its new sizes already."""
+    reach = sum((size - 1) * stride for size, stride in zip(data.shape, data.stride()))
+    if data.numel() and (data.storage_offset() + 1 + reach) * data.element_size() > data.untyped_storage().nbytes():
+        raise Undefined("a tensor larger than its storage")
+
+
 class Picture:
     """Turns values into nested tuples that can be compared after the values have changed or died."""
 
@@ -50,6 +61,8 @@ class Picture:
         data = value.detach()
         plain = data.layout is torch.strided and not data.is_quantized
         dtype = data.dtype
+        if plain:
+            check_room(data)
         if dtype is torch.float32 and plain and not data.is_neg():
             kind, content = "f4", data.numpy().tobytes()
         else:
@@ -156,6 +169,8 @@ def show(*values):
 @disable
 def fail(error):
     """Notes an exception: type, text, the lines of its traceback, what it follows from."""
+    if "storage that is not resizable" in str(error):
+        raise Undefined(str(error))
     NOTES.append(Picture().exception(error))
 
 

@@ -150,6 +150,8 @@ def run_program(code, outputs, exact, between=lambda seconds: None):
         expected = run_once(code, outputs)
         middle = time.process_time()
         between(middle - began)
+    if expected[1] is not None and expected[1][0] == "Undefined":
+        return {"problem": None, "slow": True, "undefined": True, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [middle - began, 0]}
     dynrun.reset_stats()
     actual = run_once(code, outputs)
     stats = dynrun.stats()
@@ -185,6 +187,8 @@ def child(job, results, exact):
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.alarm(0)
         print(json.dumps({"seed": seed, **answer}), file=stream, flush=True)
+        if answer.get("undefined"):
+            break  # memory may be overwritten: a new process goes on
         if job.get("forget", True):
             dynrun.reset()
     os._exit(0)
@@ -215,7 +219,9 @@ def serve(job, out, exact):
                     left.remove(answer["seed"])
                     print(line, end="", file=out, flush=True)
         _, status = os.waitpid(pid, 0)
-        if left:
+        if left and started not in left and status:
+            print(json.dumps({"seed": started, "problem": f"the process died after this program: {os.waitstatus_to_exitcode(status)}", "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
+        if started in left:
             code = os.waitstatus_to_exitcode(status)
             slow = code in (-signal.SIGALRM, -signal.SIGVTALRM)
             # A program that takes too long by itself says nothing of dynrun: passed over, and counted.
