@@ -122,8 +122,16 @@ void add_builtins() {
                    "isnan", "isinf", "isfinite", "fabs", "fmod", "trunc", "copysign", "hypot", "erf", "isclose", "log1p", "expm1"},
           kPureKind);
   put_all("operator", {"add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "getitem",
-                       "and_", "or_", "not_", "truth", "index", "is_", "is_not", "contains", "itemgetter", "attrgetter", "matmul", "pow"},
+                       "and_", "or_", "not_", "truth", "index", "is_", "is_not", "contains", "itemgetter", "attrgetter", "matmul", "pow",
+                       "methodcaller", "xor", "lshift", "rshift", "pos", "abs", "inv", "invert", "concat", "length_hint", "countOf", "indexOf"},
           kPureKind);
+  put_all("operator", {"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "imatmul",
+                       "iconcat", "setitem", "delitem"},
+          modelled(Model::kWriteFirst));
+  put_all("sys", {"exc_info", "exception"}, modelled(Model::kHandled));
+  put_all("builtins", {"globals"}, modelled(Model::kGlobals));
+  put_all("builtins", {"vars"}, modelled(Model::kVariables));
+  put_all("_abc", {"get_cache_token"}, modelled(Model::kCacheToken));
   put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate", "permutations",
                         "combinations", "combinations_with_replacement", "count", "groupby", "takewhile", "dropwhile", "pairwise", "batched",
                         "cycle", "tee", "compress", "filterfalse"},

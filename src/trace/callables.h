@@ -38,6 +38,10 @@ enum class Model : std::uint8_t {
   kNewTuple,        // tuple.__new__
   kWriteFirst,      // a function that writes its first argument: allowed on fresh containers only
   kGenerator,       // send, close, throw: the generator must be fresh
+  kHandled,         // sys.exc_info, sys.exception
+  kGlobals,         // globals
+  kVariables,       // vars of one object
+  kCacheToken,      // abc.get_cache_token
   kMetadata,        // a method or attribute of a tensor that reads its type (sizes, strides, dtype), which is guarded
 };
 

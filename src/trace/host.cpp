@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <opcode.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -31,6 +32,24 @@ bool same_value(PyObject* a, PyObject* b) {
   return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
 }
 
+/// _random.Random, whose objects hold nothing but their state.
+PyTypeObject* generator_type() {
+  static const Ref type = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("_random"));
+    return Ref::steal(module ? PyObject_GetAttrString(module.get(), "Random") : nullptr);
+  }();
+  return reinterpret_cast<PyTypeObject*>(type.get());
+}
+
+char* generator_state(PyObject* generator) { return reinterpret_cast<char*>(generator) + sizeof(PyObject); }
+std::size_t generator_size() { return static_cast<std::size_t>(generator_type()->tp_basicsize) - sizeof(PyObject); }
+
+Ref copy_generator(PyObject* generator) {
+  Ref copy = Ref::steal(PyType_GenericAlloc(generator_type(), 0));
+  if (copy) std::memcpy(generator_state(copy.get()), generator_state(generator), generator_size());
+  return copy;
+}
+
 std::string shown(PyObject* object) {
   Ref text = object ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
@@ -54,6 +73,21 @@ HostId HostProgram::read(guards::SourceId source, PyObject* now) {
 }
 
 HostId HostProgram::constant(PyObject* object) { return add({HostKind::kConstant, 0, {}, Ref::borrow(object), Py_TYPE(object)}); }
+
+HostId HostProgram::generator(guards::SourceId source) {
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (steps_[i].kind == HostKind::kGenerator && steps_[i].index == source) return static_cast<HostId>(i);
+  }
+  return add({HostKind::kGenerator, source, {}, Ref(), generator_type()});
+}
+
+void HostProgram::swap_generators(const std::vector<PyObject*>& registers, const std::vector<Ref>& values) const {
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (steps_[i].kind != HostKind::kGenerator) continue;
+    char *live = generator_state(registers[static_cast<std::size_t>(steps_[i].index)]), *copy = generator_state(values[i].get());
+    std::swap_ranges(live, live + generator_size(), copy);
+  }
+}
 
 HostId HostProgram::compute(HostKind kind, std::int32_t index, std::vector<HostId> operands, PyObject* callee, PyObject* now) {
   return add({kind, index, std::move(operands), Ref::borrow(callee), Py_TYPE(now)});
@@ -98,6 +132,7 @@ bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& regis
   switch (step.kind) {
     case HostKind::kSource: values[at] = Ref::borrow(registers[static_cast<std::size_t>(step.index)]); break;
     case HostKind::kConstant: values[at] = step.object; return true;
+    case HostKind::kGenerator: values[at] = copy_generator(registers[static_cast<std::size_t>(step.index)]); break;
     case HostKind::kEquals: return same_value(operand(0), step.object.get());
     case HostKind::kCompares: return PyObject_RichCompareBool(operand(0), operand(1), step.index) == static_cast<int>(step.truth);
     case HostKind::kIsTrue: return PyObject_IsTrue(operand(0)) == static_cast<int>(step.truth);
@@ -142,7 +177,8 @@ std::string HostProgram::describe(HostId id, const guards::Program& guards) cons
   const HostStep& step = steps_[static_cast<std::size_t>(id)];
   auto operand = [&](std::size_t i) { return describe(step.operands[i], guards); };
   switch (step.kind) {
-    case HostKind::kSource: return guards.describe(step.index);
+    case HostKind::kSource:
+    case HostKind::kGenerator: return guards.describe(step.index);
     case HostKind::kConstant: return shown(step.object.get());
     case HostKind::kBinary: return fmt::format("({} {} {})", operand(0), kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
     case HostKind::kNegative: return fmt::format("-{}", operand(0));

@@ -26,6 +26,7 @@ enum class HostKind : std::uint8_t {
   kCall,      // object: a pure built-in function or class
   kFormat,    // index: 0 none, 1 str, 2 repr, 3 ascii; operands: value, specification (or none)
   kJoin,      // the texts, one after the other
+  kGenerator, // index: the source of a random.Random; the value is a copy of its state that the calls after it draw from
   // Requirements. They give no value.
   kEquals,    // operand 0 is `object`
   kCompares,  // index: Py_LT and the like; operands 0 and 1 compare as `truth` says
@@ -47,6 +48,8 @@ class HostProgram {
   /// Each gives the id of its value; `now` is the value in this run, of exact type int, float or str.
   HostId read(guards::SourceId source, PyObject* now);
   HostId constant(PyObject* object);
+  /// A copy of the generator that lies there. The same one for the same source.
+  HostId generator(guards::SourceId source);
   HostId compute(HostKind kind, std::int32_t index, std::vector<HostId> operands, PyObject* callee, PyObject* now);
 
   void require_equal(HostId id, PyObject* value);
@@ -58,6 +61,8 @@ class HostProgram {
 
   /// Computes everything; `values` by id. False, without a Python error, when a requirement does not hold or a step raises.
   bool run(const std::vector<PyObject*>& registers, std::vector<python::Ref>& values) const;
+  /// Gives the generators the states that the run left in their copies, and the copies theirs: done again it is undone.
+  void swap_generators(const std::vector<PyObject*>& registers, const std::vector<python::Ref>& values) const;
   /// After a failed run: what failed, in words.
   guards::Miss explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards) const;
   /// "self.step + 1"

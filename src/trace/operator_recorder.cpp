@@ -471,7 +471,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     }
     node.arguments.push_back(std::move(argument));
   }
-  if (wrote_output_ && (writes(op, *stack, first, outside_storages_) || writes(op, *stack, first, frozen_))) {
+  if ((wrote_output_ && writes(op, *stack, first, outside_storages_)) || (!frozen_.empty() && writes(op, *stack, first, frozen_))) {
     refuse(Refusal::kWriteAfterOutput, op.schema().name());
     op.callBoxed(stack);
     return;

@@ -44,7 +44,12 @@ PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
   slot = Ref::steal(type->tp_new(type, empty.get(), nullptr));
   if (!slot) return nullptr;
   PyObject* object = slot.get();
-  if (node.children[1] != kNullRecipe && !fill_dict(object, book_.nodes[static_cast<std::size_t>(node.children[1])])) return nullptr;
+  if (node.children[1] != kNullRecipe && PyList_Check(object)) {
+    PyObject* items = make(node.children[1]);
+    if (items == nullptr || PyList_SetSlice(object, 0, 0, items) < 0) return nullptr;
+  } else if (node.children[1] != kNullRecipe && !fill_dict(object, book_.nodes[static_cast<std::size_t>(node.children[1])])) {
+    return nullptr;
+  }
   if (node.children[0] != kNullRecipe) {
     Ref dict = Ref::steal(PyObject_GenericGetDict(object, nullptr));
     if (!dict || !fill_dict(dict.get(), book_.nodes[static_cast<std::size_t>(node.children[0])])) return nullptr;
@@ -59,11 +64,12 @@ PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
   return object;
 }
 
-PyObject* Kitchen::make_function(const RecipeNode& node) {
+PyObject* Kitchen::make_function(const RecipeNode& node, Ref& slot) {
   PyObject* globals = make(node.children[0]);
   if (globals == nullptr) return nullptr;
   Ref function = Ref::steal(PyFunction_NewWithQualName(node.object.get(), globals, node.names[1].get()));
   if (!function) return nullptr;
+  slot = function;  // its closure and attributes may lead back to it
   auto part = [&](int child, int (*set)(PyObject*, PyObject*)) {
     if (node.children[static_cast<std::size_t>(child)] == kNullRecipe) return true;
     PyObject* value = make(node.children[static_cast<std::size_t>(child)]);
@@ -76,8 +82,18 @@ PyObject* Kitchen::make_function(const RecipeNode& node) {
     if (annotations == nullptr) return nullptr;
     reinterpret_cast<PyFunctionObject*>(function.get())->func_annotations = Py_NewRef(annotations);
   }
-  Py_SETREF(reinterpret_cast<PyFunctionObject*>(function.get())->func_name, Py_NewRef(node.names[0].get()));
-  return function.release();
+  auto* fields = reinterpret_cast<PyFunctionObject*>(function.get());
+  Py_SETREF(fields->func_name, Py_NewRef(node.names[0].get()));
+  for (std::size_t child : {5U, 6U}) {
+    PyObject* value = node.children[child] == kNullRecipe ? nullptr : make(node.children[child]);
+    if (node.children[child] != kNullRecipe && value == nullptr) return nullptr;
+    Py_XSETREF(child == 5U ? fields->func_module : fields->func_doc, Py_XNewRef(value));
+  }
+  if (node.children[7] != kNullRecipe) {
+    Ref attributes = Ref::steal(PyObject_GenericGetDict(function.get(), nullptr));
+    if (!attributes || !fill_dict(attributes.get(), book_.nodes[static_cast<std::size_t>(node.children[7])])) return nullptr;
+  }
+  return function.get();
 }
 
 PyObject* Kitchen::make_generator(const RecipeNode& node, Ref& slot) {
@@ -146,7 +162,7 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       if (contents == nullptr || PyCell_Set(slot.get(), contents) < 0) return nullptr;
       return slot.get();
     }
-    case RecipeKind::kFunction: return make_function(node);
+    case RecipeKind::kFunction: return make_function(node, slot);
     case RecipeKind::kGenerator: return make_generator(node, slot);
     case RecipeKind::kIterator: {
       PyObject* container = make(node.children[0]);

@@ -32,7 +32,7 @@ enum class RecipeKind : std::uint8_t {
   kMethod,           // children: function, self
   kBuiltinMethod,    // children: self; object: the name
   kCell,             // children: contents (or null)
-  kFunction,         // object: code; children: globals, defaults, keyword defaults, closure, annotations, name, qualified name
+  kFunction,         // object: code; children: globals, defaults, keyword defaults, closure, annotations, module, text, attributes; names: name, qualified name
   kIterator,         // children: the container; object: the state for __setstate__ (or null)
   kSlice,            // children: start, stop, step
   kCall,             // object: what is called; children: its arguments
@@ -71,7 +71,7 @@ class Kitchen {
  private:
   PyObject* make_new(const RecipeNode& node, python::Ref& slot);
   PyObject* make_instance(const RecipeNode& node, python::Ref& slot);
-  PyObject* make_function(const RecipeNode& node);
+  PyObject* make_function(const RecipeNode& node, python::Ref& slot);
   PyObject* make_generator(const RecipeNode& node, python::Ref& slot);
   bool fill_dict(PyObject* dict, const RecipeNode& node);
   PyObject* make_tuple(const RecipeNode& node);

@@ -117,7 +117,10 @@ class Recorder {
   bool follows(PyObject* generator);
 
   /// The finished segment, after kCut or kFinished; null when it was dropped.
-  std::unique_ptr<Segment> take() { return std::move(segment_); }
+  std::unique_ptr<Segment> take() {
+    restore_originals();
+    return std::move(segment_);
+  }
   /// After kCut from `after`: the instruction that the segment ends before has run already.
   bool instruction_ran() const { return instruction_ran_; }
   const std::optional<Break>& why() const { return break_; }
@@ -221,6 +224,7 @@ class Recorder {
   /// An operator would come after a clock that a replay reads when its operators have run.
   bool runs_after_clock(const bytecode::Instruction& in) const;
   RecipeId recipe_late(PyObject* object);
+  void restore_originals();
 
   // Tensors whose size depends on tensor data. (recorder_unsized.cpp)
   /// The object, or one in it down to `depth` containers.
@@ -407,6 +411,9 @@ class Recorder {
   Flow build_class(vm::Activation&, CallSite& site);
   RecipeId recipe_class(PyObject* object);
 
+  /// Whether the instruction lets go of an object whose end the program may see. (recorder_lifetimes.cpp)
+  bool lets_go_visibly(vm::Activation& activation, const bytecode::Instruction& in) const;
+
   // Ends. (recorder_exit.cpp)
   Flow prepare(vm::Activation& activation, const bytecode::Instruction& instruction, int operands, Then then);
   Flow cut(BreakId id, std::string detail = "");
@@ -442,6 +449,7 @@ class Recorder {
   std::unordered_map<PyObject*, std::pair<python::Ref, HostId>> hosts_;
   std::unordered_map<PyObject*, Late> late_;
   std::unordered_set<HostId> volatile_;
+  std::unordered_map<PyObject*, python::Ref> originals_;  // of the copies that host values and late ones are
   bool leaked_ = false;  // a value that no two replays share was taken for a constant
   bool after_clock_ = false;
   std::vector<python::Ref> kept_hosts_;  // specialised ones: their addresses stay theirs

@@ -30,6 +30,9 @@ bool uses_generic_getattr(PyTypeObject* type) {
   static PyObject* getattribute = interned("__getattribute__");
   if (type->tp_getattro == PyObject_GenericGetAttr) return true;
   PyObject* found = _PyType_Lookup(type, getattribute);
+  // Built-in containers have a slot wrapper of their own around the same function.
+  if (found && Py_TYPE(found) == &PyWrapperDescr_Type && reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped == reinterpret_cast<void*>(PyObject_GenericGetAttr))
+    return true;
   return found == object_attribute(getattribute) || (PyType_IsSubtype(type, &PyModule_Type) && found == _PyType_Lookup(&PyModule_Type, getattribute));
 }
 
@@ -163,12 +166,21 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
   return Attribute::kCallGetattr;
 }
 
-Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, SourceId* source) {
+Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, SourceId* source) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* getattribute = interned("__getattribute__");
   if (_PyType_Lookup(meta, getattribute) != _PyType_Lookup(&PyType_Type, getattribute)) return Attribute::kUnknown;
   PyObject* on_meta = _PyType_Lookup(meta, name);
+  if (on_meta != nullptr && Py_TYPE(on_meta) == &PyProperty_Type && type_source(object) != kNoSource) {
+    PyObject* function = *reinterpret_cast<PyObject**>(on_meta + 1);
+    guards_.note_type_lookup(meta, name, on_meta);
+    SourceId path = guards_.read(SourceKind::kTypeAttribute, type_source(object), 0, name);
+    if (!function || !PyFunction_Check(function) || !learn_external(function, guards_.read(SourceKind::kPropertyGetter, path, 0, nullptr)))
+      return Attribute::kUnknown;
+    *getter = function;
+    return Attribute::kCallGetter;
+  }
   if (on_meta != nullptr && is_data_descriptor(on_meta)) {
     // __name__ and the like: constants as long as the class is what it was.
     return is_simple_getset(PyUnicode_AsUTF8(name)) && Py_TYPE(on_meta) == &PyGetSetDescr_Type ? Attribute::kRun : Attribute::kUnknown;
@@ -222,6 +234,7 @@ Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* nam
   }
   if (text == "__defaults__" || text == "__kwdefaults__") return learn_function_defaults(function) ? Attribute::kRun : Attribute::kUnknown;
   if (text == "__annotations__" && owner == kNoSource) return Attribute::kRun;
+  if (owner == kNoSource && (text == "__module__" || text == "__doc__" || text == "__dict__" || text == "__type_params__")) return Attribute::kRun;
   if (text == "__annotations__" && owner != kNoSource) {
     Ref made = Ref::steal(PyObject_GetAttr(function, name));  // makes the dict where there was none yet
     PyObject* annotations = PyFunction_GetAnnotations(function);
@@ -243,7 +256,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return Attribute::kUnknown;
     return found ? Attribute::kRun : Attribute::kMissing;
   }
-  if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, source);
+  if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, getter, source);
   if (PyFunction_Check(object)) return look_up_function(object, name, getter, source);
   if (PyMethod_Check(object)) {
     const std::string text = PyUnicode_AsUTF8(name);
@@ -320,6 +333,15 @@ bool Recorder::plain_setattr(PyTypeObject* type, PyObject* name) {
 /// Notes `object.name = value`, done by object.__setattr__. The store itself is the VM's.
 bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
   PyTypeObject* type = Py_TYPE(object);
+  if (PyFunction_Check(object) && is_fresh(object)) {
+    static const std::unordered_set<std::string> kept = {"__module__", "__name__", "__qualname__", "__doc__"};
+    // Its own fields are rebuilt with it, as is its __dict__.
+    if (_PyType_Lookup(type, name) != nullptr && !(kept.count(PyUnicode_AsUTF8(name)) && PyUnicode_CheckExact(value) && is_constant(value)) &&
+        !(value == Py_None && kept.count(PyUnicode_AsUTF8(name))))
+      return false;
+    mutations_++;
+    return true;
+  }
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(object) || PyType_Check(object)) return false;
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && is_data_descriptor(found) && Py_TYPE(found) != &PyMemberDescr_Type) return false;
@@ -345,6 +367,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name) + " = ..."; };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
   if (!resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(value)->tp_name);
+  if (PyFunction_Check(owner) && store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (PyModule_Check(owner) || !(Py_TYPE(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner))
     return cut(BreakId::k_opaque_operation, label());
   if (plain_setattr(Py_TYPE(owner), name)) {

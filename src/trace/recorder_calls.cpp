@@ -28,6 +28,12 @@ bool is_hashed_by_value(PyObject* object) {
   return guards::is_constant_like(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
+/// The slot wrapper type.__call__, borrowed.
+PyObject* type_call() {
+  static PyObject* const name = PyUnicode_InternFromString("__call__");
+  return _PyType_Lookup(&PyType_Type, name);
+}
+
 /// Whether the frame is that of torch.Tensor.__hash__, called by C code.
 bool is_tensor_hash(vm::Activation& activation) {
   static PyObject* code = [] {
@@ -138,6 +144,7 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
   for (PyObject* argument : site.arguments) {
     if (argument == nullptr || !resolve(argument)) return cut(BreakId::k_unknown_object, argument ? Py_TYPE(argument)->tp_name : "nothing");
   }
+  if (auto settled = settle_arguments(activation, site)) return *settled;
   PyObject* callee = site.callee;
   if (PyMethod_Check(callee)) {
     PyObject *function = PyMethod_GET_FUNCTION(callee), *self = PyMethod_GET_SELF(callee);
@@ -153,7 +160,13 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
     return call_site(activation, in, site);
   }
   if (PyFunction_Check(callee)) return call_python(activation, in, site);
-  if (PyType_Check(callee)) return call_class(activation, in, site);
+  if (PyType_Check(callee)) return call_class(activation, in, site, false);
+  if (callee == type_call() && site.positional > 0 && PyType_Check(site.arguments[0])) {
+    site.callee = site.arguments[0];
+    site.arguments.erase(site.arguments.begin());
+    site.positional--;
+    return call_class(activation, in, site, true);
+  }
   if (PyCFunction_Check(callee)) return call_builtin(activation, in, site, callee, bound_object(callee));
   if (Py_TYPE(callee) == &PyMethodDescr_Type || Py_TYPE(callee) == &PyWrapperDescr_Type || Py_TYPE(callee) == &PyClassMethodDescr_Type)
     return call_builtin(activation, in, site, callee, site.arguments.empty() ? nullptr : site.arguments[0]);
@@ -166,6 +179,10 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
     if (!self || !wrapper || !resolve(self.get())) {
       PyErr_Clear();
       return cut(BreakId::k_opaque_call, callable_name(callee));
+    }
+    if (wrapper == type_call() && PyType_Check(self.get())) {
+      site.callee = self.get();
+      return call_class(activation, in, site, true);
     }
     site.arguments.insert(site.arguments.begin(), self.get());
     site.positional++;
@@ -236,10 +253,74 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
   return call_site(activation, in, inner);
 }
 
+/// operator.itemgetter, attrgetter and methodcaller: what they were made with does not change.
+Flow Recorder::call_getter(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  const std::string kind = Py_TYPE(site.callee)->tp_name;
+  Ref reduced = Ref::steal(PyObject_CallMethod(site.callee, "__reduce__", nullptr));
+  bool plain = reduced && PyTuple_Check(reduced.get()) && PyTuple_GET_SIZE(reduced.get()) == 2 &&
+               PyTuple_GET_ITEM(reduced.get(), 0) == reinterpret_cast<PyObject*>(Py_TYPE(site.callee));
+  PyErr_Clear();
+  if (!plain || site.arguments.size() != 1 || site.keyword_names) return cut(BreakId::k_opaque_call, kind);
+  PyObject *object = site.arguments[0], *parts = PyTuple_GET_ITEM(reduced.get(), 1);
+  if (kind == "operator.itemgetter") {
+    bool sequence = PyTuple_Check(object) || PyList_CheckExact(object) || PyDict_CheckExact(object) || PyUnicode_CheckExact(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++) sequence = sequence && is_constant(PyTuple_GET_ITEM(parts, i));
+    return sequence && resolve_deep(object) ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, kind);
+  }
+  PyObject* getter = nullptr;
+  SourceId source = kNoSource;
+  const bool method = kind == "operator.methodcaller";
+  for (Py_ssize_t i = 0; i < (method ? 1 : PyTuple_GET_SIZE(parts)); i++) {
+    PyObject* name = PyTuple_GET_ITEM(parts, i);
+    bool simple = PyUnicode_CheckExact(name) && PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) < 0;
+    if (!simple) return cut(BreakId::k_opaque_call, kind);
+    Attribute found = look_up(object, name, &getter, &source);
+    if (found == Attribute::kUnknown || found == Attribute::kMissing || (method && found != Attribute::kRun)) return cut(BreakId::k_opaque_call, kind);
+  }
+  if (!method) return prepare(activation, in, site.slots, Then::kLearnTop);
+  Ref bound = Ref::steal(PyObject_GetAttr(object, PyTuple_GET_ITEM(parts, 0)));
+  if (!bound || !learn_result(bound.get())) {
+    PyErr_Clear();
+    return cut(BreakId::k_opaque_call, kind);
+  }
+  CallSite inner;
+  inner.callee = bound.get();
+  inner.slots = site.slots;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts); i++) {
+    if (!is_constant(PyTuple_GET_ITEM(parts, i))) return cut(BreakId::k_opaque_call, kind);
+    inner.arguments.push_back(PyTuple_GET_ITEM(parts, i));
+  }
+  inner.positional = static_cast<Py_ssize_t>(inner.arguments.size());
+  return call_site(activation, in, inner);
+}
+
+namespace {
+
+PyObject* is_handling(PyObject*, PyObject*) {
+  Ref handled = Ref::steal(PyErr_GetHandledException());
+  return PyBool_FromLong(handled && handled.get() != Py_None);
+}
+
+}  // namespace
+
+/// sys.exc_info: what a handler of the segment caught; outside of one, that nobody further out handles anything is required.
+Flow Recorder::handled_exception(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  static PyMethodDef definition{"is_handling", is_handling, METH_NOARGS, nullptr};
+  static const Ref function = Ref::steal(PyCFunction_New(&definition, nullptr));
+  if (!site.arguments.empty()) return cut(BreakId::k_opaque_call, callable_name(site.callee));
+  if (handlers_entered_ == 0) {
+    Ref handling = Ref::steal(is_handling(nullptr, nullptr));
+    if (handling.get() == Py_True) return cut(BreakId::k_opaque_call, callable_name(site.callee));
+    host_.require_equal(host_.compute(HostKind::kCall, 0, {}, function.get(), Py_False), Py_False);
+  }
+  return prepare(activation, in, site.slots, Then::kLearnTop);
+}
+
 Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, CallSite& site) {
   PyObject* callee = site.callee;
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools._lru_cache_wrapper") return call_cached(activation, site);
+  if (is_getter(callee)) return call_getter(activation, in, site);
   classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {
     site.arguments.insert(site.arguments.begin(), callee);
@@ -250,7 +331,8 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
 }
 
-Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, CallSite& site) {
+/// `by_type`: type.__call__ makes the object, whatever the metaclass says.
+Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, CallSite& site, bool by_type) {
   auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
   std::string name = type->tp_name;
   CallKind kind = classify_callable(site.callee);
@@ -263,7 +345,9 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   static PyObject* call_name = PyUnicode_InternFromString("__call__");
   static PyObject* new_name = PyUnicode_InternFromString("__new__");
   static PyObject* init_name = PyUnicode_InternFromString("__init__");
-  if (Py_TYPE(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+  if (type == &PyBaseObject_Type && site.arguments.empty()) return prepare(activation, in, site.slots, Then::kFreshTop);
+  if (type == &_PyWeakref_RefType && site.arguments.size() == 1 && is_plain_class(site.arguments[0])) return prepare(activation, in, site.slots, Then::kFreshTop);
+  if (!by_type && (Py_TYPE(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
     // A metaclass with a __call__ in Python (an enumeration's).
     if (PyObject* method = python_method(site.callee, "__call__")) {
       site.arguments.insert(site.arguments.begin(), site.callee);
@@ -272,7 +356,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
       return call_python(activation, in, site);
     }
   }
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || _PyType_Lookup(Py_TYPE(type), call_name) != _PyType_Lookup(&PyType_Type, call_name))
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (!by_type && _PyType_Lookup(Py_TYPE(type), call_name) != _PyType_Lookup(&PyType_Type, call_name)))
     return cut(BreakId::k_opaque_call, name);
   PyObject* maker = _PyType_Lookup(type, new_name);
   PyObject* init = _PyType_Lookup(type, init_name);
@@ -290,6 +374,16 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
       if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, name);
     }
     return prepare(activation, in, site.slots, Then::kLearnTop);
+  }
+  const bool collection = (type->tp_new == PyDict_Type.tp_new && type->tp_init == PyDict_Type.tp_init && !site.arguments.empty()) ||
+                          (type->tp_new == PyList_Type.tp_new && type->tp_init == PyList_Type.tp_init && !site.keyword_names);
+  if (collection && type->tp_finalize == nullptr && type->tp_del == nullptr) {
+    // A subclass of dict or list that is made as these are.
+    for (PyObject* argument : site.arguments) {
+      if (!resolve_deep(argument)) return cut(BreakId::k_unknown_object, name);
+      if (is_fresh(argument) && PyIter_Check(argument)) mutations_++;
+    }
+    return prepare(activation, in, site.slots, Then::kFreshTop);
   }
   if (type->tp_new == PyTuple_Type.tp_new && !python_init && site.arguments.size() == 1 && !site.keyword_names) {
     // A subclass of tuple without a __new__ of its own.
@@ -342,9 +436,12 @@ Flow Recorder::call_exception(vm::Activation& activation, const Instruction& in,
 Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, CallSite& site, PyObject* callable, PyObject* self) {
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
-  if (is_class_statement(callable)) return build_class(activation, site);
-  if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
+  if (is_class_statement(callable)) return build_class(activation, site);
+  if (auto done = call_item(activation, site)) return *done;
+  if (auto done = call_clock(activation, in, site)) return *done;
+  if (auto done = call_generator(activation, site, callable, self)) return *done;
+  if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
@@ -357,21 +454,23 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     return prepare(activation, in, site.slots, Then::kNothing);
   }
   const bool only_types = name.rfind("_has_torch_function", 0) == 0;
+  const bool views = self && PyDict_CheckExact(self) && (name == "dict.items" || name == "dict.values" || name == "dict.keys");
   static const std::unordered_set<std::string> passes_on = {"list", "tuple", "iter", "zip", "enumerate", "reversed", "type", "callable", "len"};
-  if (!hosts_.empty() && !only_types && !passes_on.count(name)) {
+  if ((!hosts_.empty() || any_unsettled()) && !only_types && !passes_on.count(name)) {
     for (PyObject* argument : site.arguments) {
       bool open = guards::is_constant_like(argument) || guards::is_tensor(argument) || PyList_CheckExact(argument) || PyTuple_CheckExact(argument) ||
                   PyDict_CheckExact(argument) || !is_fresh(argument);
       if (!open) specialise_all();
+      if (!open && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, name.c_str());
     }
   }
   for (PyObject* argument : site.arguments) {
     if (kind.call_class == CallClass::kTransparent && is_host(argument)) continue;
-    if (!resolve_deep(argument, 0, only_types)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
+    if (!resolve_deep(argument, 0, only_types || views)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
   // A method of an immutable set is known with the set.
-  if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self)) return cut(BreakId::k_unknown_object, name);
+  if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self, 0, views)) return cut(BreakId::k_unknown_object, name);
   if (kind.call_class == CallClass::kTransparent || metadata) {
     Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
     bool bound_self = PyCFunction_Check(callable) && bound_object(callable) != nullptr;
@@ -427,8 +526,10 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
   }
   switch (model) {
     case Model::kListAppend: {
-      if (!self || !PyList_CheckExact(self) || site.arguments.size() != first + 1) return cut(BreakId::k_opaque_call, name);
+      if (!self || !PyList_Check(self) || site.arguments.size() != first + 1) return cut(BreakId::k_opaque_call, name);
       if (!resolve(self)) return cut(BreakId::k_unknown_object, name);
+      // C code reads a subclass's items without being seen.
+      if (!PyList_CheckExact(self) && !(is_fresh(self) && resolve_deep(argument(first)))) return cut(BreakId::k_opaque_call, name);
       mutations_++;
       if (source_of(self) != kNoSource) {
         dirty_.insert(self);
@@ -438,6 +539,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     }
     case Model::kWriteFresh: {
       if (!self || !resolve(self) || !is_fresh(self)) return cut(BreakId::k_opaque_call, "an outside container changed by " + name);
+      if ((name == "list.sort" || name == "list.remove") && !resolve_deep(self)) return cut(BreakId::k_opaque_call, name);  // items are compared
       for (PyObject* item : site.arguments) {
         if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
         if (is_fresh(item) && item != self && Py_TYPE(item)->tp_iternext) mutations_++;
@@ -451,7 +553,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       PyObject *attribute = site.arguments[site.arguments.size() - 2], *value = site.arguments.back();
       if (!PyUnicode_CheckExact(attribute) || !resolve(object)) return cut(BreakId::k_opaque_call, name);
       bool by_setattr = name == "setattr";
-      if (by_setattr && !plain_setattr(Py_TYPE(object), attribute)) {
+      if (by_setattr && !PyFunction_Check(object) && !plain_setattr(Py_TYPE(object), attribute)) {
         if (PyObject* setter = python_method(object, "__setattr__"))
           return push(activation, in, setter, {object, attribute, value}, 3, nullptr, site.slots, vm::Continuation::kPushResult);
         return cut(BreakId::k_opaque_call, name);
@@ -569,6 +671,10 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       return prepare(activation, in, site.slots, Then::kNewTuple);
     }
     case Model::kWriteFirst: {
+      const bool in_place = name[0] == 'i' && site.arguments.size() == 2;
+      bool tensor = false;
+      if (in_place && operand_ok(argument(0), &tensor) && operand_ok(argument(1), &tensor) && (tensor || is_constant(argument(0))))
+        return prepare(activation, in, site.slots, Then::kLearnTop);
       if (!argument(0) || !is_fresh(argument(0))) return cut(BreakId::k_opaque_call, name);
       for (PyObject* item : site.arguments) {
         if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
@@ -579,6 +685,25 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kGenerator: {
       if (!self || !is_fresh(self)) return cut(BreakId::k_opaque_call, name);
       mutations_++;
+      return prepare(activation, in, site.slots, Then::kLearnTop);
+    }
+    case Model::kHandled: return handled_exception(activation, in, site);
+    case Model::kGlobals: {
+      SourceId source = globals_source(activation);
+      bool known = source != kNoSource && PyDict_CheckExact(activation.frame->globals) && site.arguments.empty();
+      return known && learn_external(activation.frame->globals, source) ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
+    }
+    case Model::kVariables: {
+      static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+      PyObject* getter = nullptr;
+      SourceId source = kNoSource;
+      bool found = site.arguments.size() == 1 && resolve(argument(0)) && look_up(argument(0), dict_name, &getter, &source) == Attribute::kValue;
+      return found ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
+    }
+    case Model::kCacheToken: {
+      Ref token = Ref::steal(PyObject_CallNoArgs(callable));
+      if (!token || !PyLong_CheckExact(token.get()) || !site.arguments.empty()) return cut(BreakId::k_opaque_call, name);
+      host_.require_equal(host_.compute(HostKind::kCall, 0, {}, callable, token.get()), token.get());
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
     case Model::kMetadata:

@@ -140,7 +140,7 @@ RecipeId Recorder::recipe_dict(PyObject* items) {
 
 RecipeId Recorder::recipe_instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
+  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new || type->tp_new == PyList_Type.tp_new;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !plain_new || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
   RecipeId id = segment_->recipes.add({RecipeKind::kInstance, 0, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
   recipe_memo_[object] = id;
@@ -153,6 +153,14 @@ RecipeId Recorder::recipe_instance(PyObject* object) {
   if (PyDict_Check(object)) {
     children[1] = recipe_dict(object);
     if (children[1] == kNullRecipe) return kNullRecipe;
+  }
+  if (PyList_Check(object)) {
+    RecipeNode items{RecipeKind::kList, 0, Ref(), {}, {}};
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); i++) {
+      items.children.push_back(recipe(PyList_GET_ITEM(object, i)));
+      if (items.children.back() == kNullRecipe) return kNullRecipe;
+    }
+    children[1] = segment_->recipes.add(std::move(items));
   }
   PyObject* mro = type->tp_mro;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
@@ -216,15 +224,22 @@ RecipeId Recorder::recipe_function(PyObject* object) {
     if (activation->frame->globals == function->func_globals) globals = globals_source(*activation);
     if (activation == base_) break;
   }
-  if (globals == kNoSource || (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0)) return kNullRecipe;
+  if (globals == kNoSource) return kNullRecipe;
+  const RecipeId id = segment_->recipes.add(std::move(node));
+  recipe_memo_[object] = id;
+  node = RecipeNode{RecipeKind::kFunction, 0, Ref::borrow(function->func_code), {}, {}};
   node.children.push_back(segment_->recipes.add({RecipeKind::kSource, globals, Ref(), {}, {}}));
-  for (PyObject* part : {function->func_defaults, function->func_kwdefaults, function->func_closure, function->func_annotations}) {
+  for (PyObject* part : {function->func_defaults, function->func_kwdefaults, function->func_closure, function->func_annotations, function->func_module, function->func_doc}) {
     RecipeId child = part ? recipe(part) : kNullRecipe;
     if (part && child == kNullRecipe) return kNullRecipe;
     node.children.push_back(child);
   }
+  bool attributes = function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0;
+  node.children.push_back(attributes ? recipe_dict(function->func_dict) : kNullRecipe);
+  if (attributes && node.children.back() == kNullRecipe) return kNullRecipe;
   node.names = {Ref::borrow(function->func_name), Ref::borrow(function->func_qualname)};
-  return segment_->recipes.add(std::move(node));
+  segment_->recipes.nodes[static_cast<std::size_t>(id)] = std::move(node);
+  return id;
 }
 
 /// An iterator of C code that says by itself what call makes another one at the same place.
@@ -288,13 +303,33 @@ RecipeId Recorder::recipe_generator(PyObject* object) {
   return id;
 }
 
+namespace {
+
+/// What binds a C method of an object's class, or of one behind it, to an object; null for methods of another kind.
+Ref binder_of(PyObject* self, PyMethodDef* method) {
+  Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
+  PyObject* mro = PyType_Check(self) ? nullptr : Py_TYPE(self)->tp_mro;
+  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); i++) {
+    Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
+    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
+    if (found && Py_TYPE(found) == &PyMethodDescr_Type && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method)
+      return Ref::steal(PyObject_GetAttrString(found, "__get__"));
+  }
+  PyErr_Clear();
+  return Ref();
+}
+
+}  // namespace
+
 /// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
 RecipeId Recorder::recipe(PyObject* object) {
   auto memo = recipe_memo_.find(object);
   if (memo != recipe_memo_.end()) return memo->second;
   RecipeBook& book = segment_->recipes;
   RecipeId id = kNullRecipe;
-  if (is_host(object)) {
+  if (is_late(object)) {
+    id = recipe_late(object);
+  } else if (is_host(object)) {
     id = book.add({RecipeKind::kHost, host_of(object), Ref(), {}, {}});
   } else if (guards::is_constant_like(object)) {
     id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
@@ -312,6 +347,10 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = kNullRecipe;
   } else if (PyTuple_Check(object) || PyList_CheckExact(object) || PyAnySet_CheckExact(object)) {
     id = recipe_container(object);
+  } else if (Py_TYPE(object) == &PyBaseObject_Type || PyWeakref_CheckRefExact(object)) {
+    RecipeNode node{RecipeKind::kCall, 0, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), {}, {}};
+    if (PyWeakref_CheckRefExact(object)) node.children.push_back(recipe(PyWeakref_GET_OBJECT(object)));
+    if (node.children.empty() || node.children[0] != kNullRecipe) id = book.add(std::move(node));
   } else if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
     id = recipe_dict(object);
   } else if (PyMethod_Check(object)) {
@@ -319,8 +358,11 @@ RecipeId Recorder::recipe(PyObject* object) {
     if (function != kNullRecipe && self != kNullRecipe) id = book.add({RecipeKind::kMethod, 0, Ref(), {function, self}, {}});
   } else if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object) && !PyModule_Check(PyCFunction_GET_SELF(object))) {
     RecipeId self = recipe(PyCFunction_GET_SELF(object));
-    Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name));
-    if (self != kNullRecipe) id = book.add({RecipeKind::kBuiltinMethod, 0, name, {self}, {}});
+    PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+    Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
+    // Bound by super() it may be another than the one that the object's attribute is.
+    if (Ref bind = binder_of(PyCFunction_GET_SELF(object), method); bind && self != kNullRecipe) id = book.add({RecipeKind::kCall, 0, bind, {self}, {}});
+    else if (self != kNullRecipe) id = book.add({RecipeKind::kBuiltinMethod, 0, name, {self}, {}});
   } else if (PyCell_Check(object)) {
     id = book.add({RecipeKind::kCell, 0, Ref(), {kNullRecipe}, {}});
     recipe_memo_[object] = id;

@@ -60,6 +60,7 @@ void Recorder::adopt_host(PyObject** slot, HostId id) {
     return;
   }
   hosts_.insert_or_assign(unique.get(), std::pair(unique, id));
+  originals_[unique.get()] = Ref::borrow(*slot);
   Ref old = Ref::steal(std::exchange(*slot, unique.release()));
 }
 

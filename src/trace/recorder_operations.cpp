@@ -26,7 +26,13 @@ PyObject* Recorder::python_method(PyObject* object, const char* name, SourceId k
   PyObject* found = _PyType_Lookup(type, text.get());
   guards_.note_type_lookup(type, text.get(), found);
   if (found == nullptr || !PyFunction_Check(found)) return nullptr;
-  SourceId source = guards::is_constant_like(object) ? kNoSource : type_source(object);
+  SourceId source = kNoSource;
+  if (!guards::is_constant_like(object)) {
+    source = type_source(object);
+  } else {
+    source = guards_.constant(reinterpret_cast<PyObject*>(type));  // a member of an enumeration, which keeps its class
+    learn_external(reinterpret_cast<PyObject*>(type), source);
+  }
   if (source == kNoSource && guards::is_plain_tensor(object)) {
     source = guards_.constant(reinterpret_cast<PyObject*>(type));
     learn_external(reinterpret_cast<PyObject*>(type), source);
@@ -35,10 +41,23 @@ PyObject* Recorder::python_method(PyObject* object, const char* name, SourceId k
   return learn_external(found, guards_.read(SourceKind::kTypeAttribute, source, 0, text.get())) ? found : nullptr;
 }
 
+/// A constant's truth: of an enumeration's member by the class's own code, or the enum module's.
+bool Recorder::truth_is_fixed(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
+  for (const char* text : {"__bool__", "__len__"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = _PyType_Lookup(type, name.get());
+    guards_.note_type_lookup(type, name.get(), found);
+    if (found == nullptr) continue;
+    return Py_TYPE(found) == &PyWrapperDescr_Type || is_of_module(found, "enum");
+  }
+  return true;
+}
+
 Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   if (is_constant(object)) {
-    bool enum_like = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
-    return enum_like ? Truth::kUnknown : Truth::kKnown;
+    return truth_is_fixed(object) ? Truth::kKnown : Truth::kUnknown;
   }
   if (guards::is_tensor(object)) {
     bool constant = guards::is_plain_tensor(object) && operators_.is_constant(operators_.find(guards::tensor_of(object)));
@@ -73,6 +92,7 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
     guards_.check_length(source_of(object), PyObject_Size(object));
     return Truth::kKnown;
   }
+  if (is_fresh(object) && is_plain_temporary(object)) return Truth::kKnown;
   *method = python_method(object, "__bool__");
   if (!*method) *method = python_method(object, "__len__");
   if (*method) return Truth::kCall;
@@ -90,7 +110,10 @@ Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
   }
   PyObject* method = nullptr;
   switch (truth_of(object, &method)) {
-    case Truth::kKnown: return guards::is_tensor(object) ? prepare(activation, in, 1, Then::kNothing) : Flow::kRun;
+    case Truth::kKnown: {
+      bool asks = guards::is_tensor(object) || (guards::is_constant_like(object) && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE));
+      return asks ? prepare(activation, in, 1, Then::kNothing) : Flow::kRun;
+    }
     case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
     case Truth::kUnknown: return cut(BreakId::k_opaque_operation, std::string("bool() of a ") + Py_TYPE(object)->tp_name);
     case Truth::kCall: break;
@@ -117,7 +140,7 @@ Flow Recorder::unary_not(vm::Activation& activation, const Instruction& in) {
   if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
   PyObject* method = nullptr;
   switch (truth_of(object, &method)) {
-    case Truth::kKnown: return Flow::kRun;
+    case Truth::kKnown: return prepare(activation, in, 1, Then::kNothing);
     case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
     case Truth::kCall: return push(activation, in, method, {object}, 1, nullptr, 1, vm::Continuation::kPushNotTruth);
     case Truth::kUnknown: break;
@@ -139,7 +162,50 @@ bool Recorder::operand_ok(PyObject* operand, bool* tensor) {
   return container && resolve_deep(operand);
 }
 
+namespace {
+
+const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
+                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
+
+}  // namespace
+
+/// Operators on members of a flag: the enum module's own code finds a member, which stays that operator's result.
+std::optional<Flow> Recorder::fold_flags(vm::Activation& activation, const Instruction& in) {
+  const bool unary = in.opcode == Opcode::kUnaryInvert;
+  PyObject *left = activation.peek(unary ? 1 : 2), *right = activation.peek(1);
+  PyTypeObject* type = Py_TYPE(left);
+  if (!guards::is_constant_like(left) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || Py_TYPE(right) != type || PyLong_Check(left)) return std::nullopt;
+  const int op = unary ? 0 : in.argument >= NB_INPLACE_ADD ? in.argument - NB_INPLACE_ADD : in.argument;
+  if (!unary && op != NB_AND && op != NB_OR && op != NB_XOR) return std::nullopt;
+  std::string in_place = std::string("__i") + (kBinaryMethods[op] + 2);
+  for (const char* text : {unary ? "__invert__" : kBinaryMethods[op], in_place.c_str(), "_missing_", "__new__", "__new_member__", "__class__", "_boundary_", "_value_", "_inverted_"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = _PyType_Lookup(type, name.get());
+    guards_.note_type_lookup(type, name.get(), found);
+    bool absent_before = text == in_place || text[1] != '_';
+    PyObject* function = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type) ? *reinterpret_cast<PyObject**>(found + 1) : found;
+    if (text == in_place ? found != nullptr : function && PyFunction_Check(function) && !is_of_module(function, "enum")) return std::nullopt;
+    if (!absent_before && text[2] != 'c' && found == nullptr) return std::nullopt;
+  }
+  Ref result;
+  {
+    UnrecordedScope unrecorded;
+    result = Ref::steal(unary ? PyNumber_Invert(left) : op == NB_AND ? PyNumber_And(left, right) : op == NB_OR ? PyNumber_Or(left, right) : PyNumber_Xor(left, right));
+  }
+  if (!result || Py_TYPE(result.get()) != type) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  for (int i = 0; i < (unary ? 1 : 2); i++) Py_XDECREF(activation.pop());
+  activation.push(result.release());
+  activation.pc++;
+  return Flow::kResume;
+}
+
 Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
+  if (in.opcode == Opcode::kUnaryInvert) {
+    if (auto done = fold_flags(activation, in)) return *done;
+  }
   if (is_host(activation.peek(1)) && PyNumber_Check(activation.peek(1)))
     return compute_host(activation, in, in.opcode == Opcode::kUnaryNegative ? HostKind::kNegative : HostKind::kInvert, 0, {activation.peek(1)}, nullptr, 1);
   bool tensor = false;
@@ -152,9 +218,6 @@ Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
 }
 
 namespace {
-
-const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
-                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
 
 const char* const kInPlaceMethods[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
                                        "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
@@ -204,6 +267,7 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
     }
     return prepare(activation, in, 2, Then::kLearnTop);
   }
+  if (auto done = fold_flags(activation, in)) return *done;
   if (in_place && !tensor && resolve(left) && resolve(right)) {
     if (PyObject* method = python_method(left, kInPlaceMethods[in.argument - NB_INPLACE_ADD]))
       return push(activation, in, method, {left, right}, 2, nullptr, 2, vm::Continuation::kPushResult);
@@ -213,6 +277,9 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
     // A number or text on the left: the right operand's class has the method.
     Ref name = Ref::steal(PyUnicode_FromFormat("__r%s", kBinaryMethods[in.argument] + 2));
     if (python_method(right, PyUnicode_AsUTF8(name.get()))) return prepare(activation, in, 2, Then::kLearnTop);
+    // "%s" % object: Python code of its class makes the text.
+    bool shown = in.argument == NB_REMAINDER && PyUnicode_CheckExact(left) && !PyTuple_Check(right) && !PyDict_Check(right) && !PyList_Check(right);
+    if (shown && (python_method(right, "__str__") || python_method(right, "__repr__"))) return prepare(activation, in, 2, Then::kLearnTop);
   }
   if (is_set_like(left) && is_set_like(right) && !in_place && resolve_deep(left) && resolve_deep(right)) return prepare(activation, in, 2, Then::kLearnTop);
   bool same_class = Py_TYPE(left) == Py_TYPE(right);
@@ -259,6 +326,13 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   auto loose = [](PyObject* object) {
     return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
   };
+  // There is one object a small integer.
+  auto small = [this](PyObject* object) {
+    int overflow = 0;
+    long long value = PyLong_CheckExact(object) && !is_host(object) && !is_late(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 1000;
+    return overflow == 0 && value >= -5 && value <= 256;
+  };
+  if (small(left) && small(right) && (left == right) == (PyLong_AsLong(left) == PyLong_AsLong(right))) return Flow::kRun;
   if (loose(left) && loose(right)) return cut(BreakId::k_opaque_operation, "identity of numbers or strings");
   return Flow::kRun;
 }
@@ -314,7 +388,7 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
     guards_.check_set(source_of(container), container);
     return prepare(activation, in, 2, Then::kNothing);
   }
-  if (Py_TYPE(container) && is_fresh(container) && is_constant(item) && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (Py_TYPE(container) && is_fresh(container) && is_constant(item) && !any_unsettled() && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return prepare(activation, in, 2, Then::kNothing);
   if (PyAnySet_CheckExact(container) && is_fresh(container) && is_hashed_by_identity(item)) {
     // Whether it is there is a question of which objects are the same.
@@ -326,6 +400,14 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
       if (member != item && a != kNoSource && b != kNoSource && Py_TYPE(member) == Py_TYPE(item)) guards_.check_same(a, b, false);
     }
     return prepare(activation, in, 2, Then::kNothing);
+  }
+  if (PyDictItems_Check(container) && is_fresh(container) && PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == 2 && resolve_deep(item) && !any_unsettled()) {
+    PyObject* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict);
+    PyObject *key = PyTuple_GET_ITEM(item, 0), *wanted = PyTuple_GET_ITEM(item, 1);
+    PyObject* value = is_plain_constant(key) && resolve_deep(dict) ? PyDict_GetItemWithError(dict, key) : nullptr;
+    PyErr_Clear();
+    if (is_plain_constant(key) && resolve_deep(dict) && (value == nullptr || (is_plain_constant(value) && is_plain_constant(wanted))))
+      return prepare(activation, in, 2, Then::kNothing);
   }
   if (PyObject* method = python_method(container, "__contains__"))
     return push(activation, in, method, {container, item}, 2, nullptr, 2, in.argument ? vm::Continuation::kPushNotTruth : vm::Continuation::kPushTruth);
@@ -349,6 +431,29 @@ bool Recorder::index_ok(PyObject* index) {
   return is_constant(index);
 }
 
+/// A fresh dict or list of a class that leaves `method` to dict or list.
+bool Recorder::is_fresh_subclass(PyObject* object, PyTypeObject* base, const char* method) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !PyType_IsSubtype(type, base) || !is_fresh(object)) return false;
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  PyObject* found = _PyType_Lookup(type, name.get());
+  guards_.note_type_lookup(type, name.get(), found);
+  return found == _PyType_Lookup(base, name.get());
+}
+
+namespace {
+
+/// A list or tuple of numbers or texts, all of one type.
+bool holds_only_operands(PyObject* sequence) {
+  if (!(PyList_CheckExact(sequence) || PyTuple_CheckExact(sequence)) || Py_SIZE(sequence) == 0) return false;
+  PyObject** items = PySequence_Fast_ITEMS(sequence);
+  bool operand = PyLong_CheckExact(items[0]) || PyFloat_CheckExact(items[0]) || PyUnicode_CheckExact(items[0]);
+  for (Py_ssize_t i = 0; i < Py_SIZE(sequence); i++) operand = operand && Py_TYPE(items[i]) == Py_TYPE(items[0]);
+  return operand;
+}
+
+}  // namespace
+
 Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(2), *key = activation.peek(1);
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
@@ -359,10 +464,20 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     return flow;
   }
   if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
+  if (is_volatile(key)) {
+    // One of some numbers or texts: which one is computed.
+    static const Ref operators = Ref::steal(PyImport_ImportModule("operator"));
+    static const Ref getitem = Ref::steal(operators ? PyObject_GetAttrString(operators.get(), "getitem") : nullptr);
+    if (!holds_only_operands(container) || !resolve_deep(container) || !getitem) return cut_unsettled(BreakId::k_changing_number, label().c_str());
+    Ref items = Ref::steal(PySequence_Tuple(container));
+    return compute_host(activation, in, HostKind::kCall, 0, {items.get(), key}, getitem.get(), 2);
+  }
   bool constant_key = is_constant(key);
   SourceId source = source_of(container);
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
     bool function_key = source_of(key) != kNoSource && PyFunction_Check(key);
+    // A weak reference to a class hashes and compares as the class does.
+    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_plain_class(PyWeakref_GET_OBJECT(key))) function_key = true;
     if (!constant_key && !function_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
     if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
     PyObject* value = constant_key || function_key ? PyDict_GetItemWithError(container, key) : nullptr;
@@ -373,7 +488,8 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     if (value == nullptr) return cut(BreakId::k_raise, label());
     return learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key)) ? Flow::kRun : cut(BreakId::k_unknown_object, label());
   }
-  if (PyList_CheckExact(container) || PyTuple_Check(container)) {
+  if (PyList_CheckExact(container) || PyTuple_Check(container) || is_fresh_subclass(container, &PyList_Type, "__getitem__")) {
+    if (source == kNoSource && python_method(key, "__index__")) return prepare(activation, in, 2, Then::kLearnTop);
     if (source == kNoSource) return constant_key || PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
     if (is_dirty(container)) return cut(BreakId::k_read_after_write, label());
     if (PyLong_CheckExact(key) && PyTuple_Check(container) && Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE && python_method(container, "__getitem__"))
@@ -393,10 +509,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     return resolve_deep(container) && PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   }
   bool tensor = false;
-  static PyObject* const getitem_name = PyUnicode_InternFromString("__getitem__");
-  bool dict_subclass = is_fresh(container) && PyDict_Check(container) &&
-                       _PyType_Lookup(Py_TYPE(container), getitem_name) == _PyType_Lookup(&PyDict_Type, getitem_name);
-  if (dict_subclass && constant_key) {
+  if (constant_key && is_fresh_subclass(container, &PyDict_Type, "__getitem__")) {
     mutations_++;  // a __missing__ may add the key
     return prepare(activation, in, 2, Then::kLearnTop);
   }
@@ -460,6 +573,11 @@ Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in
     mutations_++;
     effects_.push_back({EffectKind::kSetItem, Ref::borrow(container), Ref::borrow(key), Ref::borrow(value)});
     return Flow::kRun;
+  }
+  if (constant_key && (is_fresh_subclass(container, &PyDict_Type, "__setitem__") || is_fresh_subclass(container, &PyList_Type, "__setitem__"))) {
+    if (!resolve_deep(value)) return cut(BreakId::k_opaque_operation, "a store into a container");
+    mutations_++;
+    return prepare(activation, in, 3, Then::kNothing);
   }
   if (PyObject* method = python_method(container, "__setitem__"))
     return push(activation, in, method, {container, key, value}, 3, nullptr, 3, vm::Continuation::kDrop);
@@ -529,7 +647,9 @@ Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {
   PyObject* target = activation.peek(in.argument + 1);
   if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
   mutations_++;
-  bool keep = PyList_CheckExact(source) || PyTuple_CheckExact(source) || PyDict_CheckExact(source);
+  if (PyAnySet_Check(target) && is_fresh(source) && PyObject_HasAttrString(source, "mapping")) specialise_all();  // a view of a dict
+  if (PyAnySet_Check(target) && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, "a set");
+  bool keep = !PyAnySet_Check(target) && (PyList_CheckExact(source) || PyTuple_CheckExact(source) || PyDict_CheckExact(source));
   if (!resolve_deep(source, 0, keep)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
   Flow flow = prepare(activation, in, 1, PyList_CheckExact(target) ? Then::kExtended : Then::kNothing);
   pending_.count = in.argument;
@@ -720,6 +840,39 @@ Flow Recorder::match(vm::Activation& activation, const Instruction& in) {
   bool plain = PyTuple_Check(subject) || PyList_CheckExact(subject) || PyDict_CheckExact(subject);
   if (!plain || !resolve_deep(subject)) return cut(BreakId::k_opaque_operation, "match");
   return prepare(activation, in, 0, Then::kLearnTop);
+}
+
+/// A class pattern: whether the subject is one, and attributes of it.
+Flow Recorder::match_class(vm::Activation& activation, const Instruction& in) {
+  static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
+  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
+  static PyObject* const match_name = PyUnicode_InternFromString("__match_args__");
+  PyObject *subject = activation.peek(3), *wanted = activation.peek(2), *names = activation.peek(1);
+  if (!resolve(subject) || !resolve(wanted) || !PyType_Check(wanted)) return cut(BreakId::k_unknown_object, "match");
+  auto *type = reinterpret_cast<PyTypeObject*>(wanted), *meta = Py_TYPE(wanted), *own = Py_TYPE(subject);
+  guards_.note_type_lookup(meta, check_name, _PyType_Lookup(meta, check_name));
+  guards_.note_type_lookup(own, class_name, _PyType_Lookup(own, class_name));
+  bool plain = _PyType_Lookup(meta, check_name) == _PyType_Lookup(&PyType_Type, check_name) && _PyType_Lookup(own, class_name) == _PyType_Lookup(&PyBaseObject_Type, class_name);
+  if (!plain || is_unsettled(subject)) return cut(BreakId::k_opaque_operation, "match");
+  if (!PyType_IsSubtype(own, type)) return prepare(activation, in, 3, Then::kLearnTop);
+  is_constant(subject);
+  std::vector<PyObject*> attributes;
+  PyObject* getter = nullptr;
+  SourceId source = kNoSource;
+  if (in.argument > 0 && !(type->tp_flags & _Py_TPFLAGS_MATCH_SELF)) {
+    PyObject* arguments = _PyType_Lookup(type, match_name);
+    bool found = arguments && PyTuple_CheckExact(arguments) && PyTuple_GET_SIZE(arguments) >= in.argument &&
+                 look_up(wanted, match_name, &getter, &source) == Attribute::kValue && resolve_deep(arguments);
+    for (std::int32_t i = 0; found && i < in.argument; i++) attributes.push_back(PyTuple_GET_ITEM(arguments, i));
+    if (!found) return cut(BreakId::k_opaque_operation, "match");
+  } else if (in.argument > 1 || (in.argument == 1 && _PyType_Lookup(type, match_name))) {
+    return cut(BreakId::k_opaque_operation, "match");
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) attributes.push_back(PyTuple_GET_ITEM(names, i));
+  for (PyObject* name : attributes) {
+    if (look_up(subject, name, &getter, &source) == Attribute::kUnknown) return cut(BreakId::k_opaque_operation, "match");
+  }
+  return prepare(activation, in, 3, Then::kLearnTop);
 }
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {

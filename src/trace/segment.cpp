@@ -356,6 +356,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   for (const RecipeNode& node : segment.recipes.nodes) {
     if (node.kind == RecipeKind::kSource) held.push_back(Ref::borrow(registers[static_cast<std::size_t>(node.index)]));
   }
+  segment.host.swap_generators(registers, hosts);
   std::vector<at::Tensor> outputs;
   RandomState random(segment.random && !segment.graph->nodes.empty());
   if (!segment.graph->nodes.empty()) {
@@ -392,7 +393,10 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     }
     if (!failed) match_traits(segment, inputs, outputs);
     PyEval_RestoreThread(thread);
-    if (failed) return ReplayResult::kFailed;
+    if (failed) {
+      segment.host.swap_generators(registers, hosts);
+      return ReplayResult::kFailed;
+    }
   } else {
     for (graph::ValueId output : segment.graph->outputs) {
       for (std::size_t i = 0; i < segment.graph->inputs.size(); i++) {
@@ -405,6 +409,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   if (!prepare(segment, kitchen)) {
     if (segment.writes_outside) return ReplayResult::kRaised;
     PyErr_Clear();
+    segment.host.swap_generators(registers, hosts);
     return ReplayResult::kFailed;
   }
   for (const Effect& effect : segment.effects) {
