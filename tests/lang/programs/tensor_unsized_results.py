@@ -105,7 +105,21 @@ def text(x):
     return f"{chosen}", f"{tuple(chosen.shape)}", str(chosen.unique())
 
 
-FUNCTIONS = (handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
+def only_one(x):
+    try:
+        return torch.masked_select(x, x > 3.5).item() + 1, x + 1
+    except RuntimeError as error:
+        return type(error).__name__
+
+
+def only_one_as_float(x):
+    try:
+        return f"{float(x[x > 3.5]):.3f}", x[x < -3.5].tolist()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+
+
+FUNCTIONS = (only_one, only_one_as_float, handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
 for function in FUNCTIONS:
     for step in range(9):
         with torch.no_grad():
