@@ -155,3 +155,9 @@ def cached_tensor(x, y):
 @case
 def finfo_dtypes(x, y):
     return x.clamp(min=torch.finfo(x.dtype).min / 2) + torch.iinfo(torch.int8).max + y.to(torch.float64).to(x) + (x.dtype == torch.float32) + x.is_floating_point()
+
+
+@case
+def results_sized_by_data(x, y):
+    values, counts = torch.unique(x.round(), return_counts=True)
+    return {"chosen": x[x > 0], "rows": torch.nonzero(y > 0, as_tuple=True), "values": values}, counts, torch.masked_select(x * 2, y > 0), x + y
