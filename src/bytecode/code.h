@@ -32,6 +32,7 @@ struct ExceptionHandler {
 
 struct Code {
   PyCodeObject* object = nullptr;  // borrowed: the Code is owned by the code object's extra slot
+  std::uint64_t serial = 0;        // of this process; an address may be another code's later
   std::vector<Instruction> instructions;
   std::vector<std::int32_t> index_at;  // by code unit: index of the instruction that starts or lies there, -1 in caches
   std::vector<ExceptionHandler> handlers;

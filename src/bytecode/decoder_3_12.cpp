@@ -163,7 +163,9 @@ Py_ssize_t detail::extra_index = -1;
 
 const Code* detail::decode_new(PyCodeObject* object) {
   auto code = std::make_unique<Code>();
+  static std::uint64_t decoded = 0;
   code->object = object;
+  code->serial = ++decoded;
   code->locals_count = object->co_nlocalsplus;
   // The bytes as the compiler made them: CPython undoes specialisation and instrumentation and zeroes the caches.
   PyObject* raised = PyErr_GetRaisedException();

@@ -70,8 +70,26 @@ bool Loops::is_ready() {
   return true;
 }
 
+bool Loops::is_new(PyCodeObject* code) {
+  Ref& known = considered_[code];
+  if (known && PyWeakref_GET_OBJECT(known.get()) == reinterpret_cast<PyObject*>(code)) return false;
+  PyObject* raised = PyErr_GetRaisedException();
+  known = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(code), nullptr));
+  PyErr_SetRaisedException(raised);
+  return true;
+}
+
+Loops::Loop& Loops::loop_at(const bytecode::Code* code, int head) {
+  CodeLoops& loops = loops_[code];
+  if (loops.serial != code->serial) {
+    stop_measuring();
+    loops = {code->serial, {}};
+  }
+  return loops.by_head[head];
+}
+
 void Loops::consider(PyCodeObject* code, PyObject* globals) {
-  if (!considered_.insert(code).second || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
+  if (!is_new(code) || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
   const bytecode::Code* decoded = bytecode::decode(code);
   if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;
   PyObject* raised = PyErr_GetRaisedException();
@@ -115,7 +133,7 @@ bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {
   *done = to >= from || frame->owner == python::kOwnedByGenerator;
   if (*done || !code->supported || dynrun_is_monitored(thread, frame->code)) return true;
   if (trace::inside_operator() || Engine::disabled_depth() > 0 || Session::recording_here() || thread->tracing != 1) return true;
-  Loop& loop = loops_[code][to];
+  Loop& loop = loop_at(code, to);
   if (loop.turns++ == 0) loop.head = code->index_at[static_cast<std::size_t>(to)];
   loop.last = std::max(loop.last, code->index_at[static_cast<std::size_t>(from)]);
   switch (loop.stage) {

@@ -3,11 +3,11 @@
 // instrumented (sys.monitoring, for these code objects alone); where a turn of such a loop runs operators that no segment
 // holds, the loop is lent to a machine from its head on, to be recorded and replayed like any other code.
 
+#include "python/reference.h"
 #include "vm/machine.h"
 
 #include <cstdint>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace dynrun::engine {
 
@@ -32,15 +32,22 @@ class Loops {
     std::uint64_t uncaptured = 0;     // operators outside of segments when the measured turn began
     enum class Stage : std::uint8_t { kCold, kMeasured, kHot, kLeft } stage = Stage::kCold;
   };
+  /// The loops of one code object, whose address may be that of one that has died.
+  struct CodeLoops {
+    std::uint64_t serial = 0;
+    std::unordered_map<int, Loop> by_head;  // by the head's code unit
+  };
   bool is_ready();
+  bool is_new(PyCodeObject* code);
+  Loop& loop_at(const bytecode::Code* code, int head);
   void measure(Loop& loop);
   void stop_measuring();
   bool lend(Loop& loop, python::Frame* frame);
   std::uint64_t uncaptured() const;
 
   Engine& engine_;
-  std::unordered_set<const PyCodeObject*> considered_;
-  std::unordered_map<const bytecode::Code*, std::unordered_map<int, Loop>> loops_;  // by the head's code unit
+  std::unordered_map<const PyCodeObject*, python::Ref> considered_;  // a weak reference each
+  std::unordered_map<const bytecode::Code*, CodeLoops> loops_;
   enum class Tool : std::uint8_t { kUnasked, kOurs, kTaken } tool_ = Tool::kUnasked;
   PyObject *monitoring_ = nullptr, *disable_ = nullptr;
   Loop* measured_ = nullptr;

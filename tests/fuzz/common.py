@@ -140,9 +140,7 @@ class Picture:
         frames, traceback = [], error.__traceback__
         while traceback is not None:
             code = traceback.tb_frame.f_code
-            # The place in the line; which of an instruction's own cache entries it is says only how CPython made a call.
-            place = next(itertools.islice(positions_of(code), traceback.tb_lasti // 2, None), None)
-            frames.append((code.co_filename.rsplit("/", 1)[-1], code.co_name, traceback.tb_lineno, place))
+            frames.append((code.co_filename.rsplit("/", 1)[-1], code.co_name, traceback.tb_lineno, place_of(code, traceback.tb_lasti // 2)))
             traceback = traceback.tb_next
         text = ADDRESS.sub("0x", str(error))
         chain = [self.exception(item, depth + 1) if item is not None and depth < 4 else None for item in (error.__cause__, error.__context__)]
@@ -154,9 +152,15 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 SCALARS = frozenset({type(None), bool, int, str, complex})
 
 
-@functools.lru_cache(maxsize=256)
-def positions_of(code):
-    return tuple(code.co_positions())
+PLACES = {}  # by code's address and instruction; the code itself keeps the address its own
+
+
+def place_of(code, instruction):
+    """The place in the line; which of an instruction's own cache entries it is says only how CPython made a call."""
+    known = PLACES.get((id(code), instruction))
+    if known is None:
+        known = PLACES[id(code), instruction] = code, next(itertools.islice(code.co_positions(), instruction, None), None)
+    return known[1]
 
 
 @disable
@@ -460,7 +464,7 @@ LOG = []
 config = types.ModuleType("config")
 config.level, config.scale, config.last = 1, 0.5, None
 box = Box(seq(1, 1))
-net = Net()
+net = fresh_net()
 NET_LIST = [net, torch.nn.Tanh()]
 optimizer = torch.optim.SGD([net.w, net.b], lr=0.1)
 hooks = []
@@ -470,11 +474,30 @@ MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": 
 SHARED = {"__name__": "__main__", **MODULES}
 exec(compile(SHARED_SOURCE, "common_source", "exec"), SHARED)
 SHARED = {name: SHARED[name] for name in ("Color", "Point", "Record3", "Custom", "Record", "Swallow", "Net")}
+TEMPLATE = SHARED["Net"]()
+
+
+def fresh_module(template):
+    """A module like the template, with its own tensors and tables: what its constructor would make, in less time."""
+    made = object.__new__(type(template))
+    for name, value in vars(template).items():
+        if name == "_modules":
+            value = {key: fresh_module(inner) for key, inner in value.items()}
+        elif name in ("_parameters", "_buffers"):
+            value = {key: item if item is None else torch.nn.Parameter(item.detach().clone()) if name == "_parameters" else item.clone() for key, item in value.items()}
+        elif isinstance(value, (dict, set)):
+            value = value.copy()
+        made.__dict__[name] = value
+    return made
+
+
+def fresh_net():
+    return fresh_module(TEMPLATE)
 
 
 def reset_into(space):
     """Puts fresh classes, functions and objects into the namespace of a program."""
     space.update(MODULES)
     space.update(SHARED)
-    space["show"], space["fail"] = show, fail
+    space["show"], space["fail"], space["fresh_net"] = show, fail, fresh_net
     exec(CODE, space)

@@ -5,6 +5,7 @@ program to the file descriptor named in the first argument. The second argument 
 """
 
 import contextlib
+import faulthandler
 import gc
 import io
 import json
@@ -146,6 +147,7 @@ def compare(expected, actual, exact):
 
 def run_program(code, outputs, exact, between=lambda seconds: None):
     began = time.process_time()
+    common.PLACES.clear()
     with dynrun.disable():
         expected = run_once(code, outputs)
         middle = time.process_time()
@@ -199,9 +201,11 @@ def serve(job, out, exact):
     left = list(job.get("seeds", [None]))
     while left:
         read_end, write_end = os.pipe()
+        trace = os.memfd_create("trace")
         pid = os.fork()
         if pid == 0:
             os.close(read_end)
+            faulthandler.enable(trace, all_threads=False)
             try:
                 child({**job, "seeds": left} if "seeds" in job else job, write_end, exact)
             finally:
@@ -219,13 +223,16 @@ def serve(job, out, exact):
                     left.remove(answer["seed"])
                     print(line, end="", file=out, flush=True)
         _, status = os.waitpid(pid, 0)
+        lines = re.findall(r'File "(?:[^"]*/)?([^/"]+)", line (\d+) in (\w+)', os.pread(trace, 4000, 0).decode("utf-8", "replace"))
+        where = "".join(f" < {file}:{line} {function}" for file, line, function in lines[:6])
+        os.close(trace)
         if left and started not in left and status:
-            print(json.dumps({"seed": started, "problem": f"the process died after this program: {os.waitstatus_to_exitcode(status)}", "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
+            print(json.dumps({"seed": started, "problem": f"the process died after this program: {os.waitstatus_to_exitcode(status)}{where}", "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
         if started in left:
             code = os.waitstatus_to_exitcode(status)
             slow = code in (-signal.SIGALRM, -signal.SIGVTALRM)
             # A program that takes too long by itself says nothing of dynrun: passed over, and counted.
-            what = None if slow and not eager_done else "ran too long" if slow else f"the process died: {code}{'' if eager_done else ', without dynrun'}"
+            what = None if slow and not eager_done else "ran too long" if slow else f"the process died: {code}{'' if eager_done else ', without dynrun'}{where}"
             print(json.dumps({"seed": started, "problem": what, "slow": slow, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
             left.remove(started)
 
