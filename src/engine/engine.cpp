@@ -209,6 +209,16 @@ Entry& Engine::entry_at(const trace::EntryPoint& point) {
   return *entries.back();
 }
 
+Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
+  auto known = entries_.find(top->code);
+  if (known != entries_.end()) {
+    for (auto& entry : known->second) {
+      if (trace::stands_at(entry->point, base, top)) return *entry;
+    }
+  }
+  return entry_at(trace::entry_point(base, top));
+}
+
 void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
   report_.segments_compiled++;
   std::erase_if(entry.segments, [](const auto& old) { return !old->guards.alive(); });

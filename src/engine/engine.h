@@ -27,6 +27,10 @@ struct Entry {
   std::vector<std::shared_ptr<trace::Segment>> segments;  // shared: a replay that lets go of the GIL keeps its own
   int recordings = 0;
   int failures = 0;
+  /// Nothing but loads and the like lies between here and the next break: so many instructions just run, the one that breaks
+  /// included, while the top frame holds objects of these classes (addresses, compared only). 0: not known.
+  int plain_steps = 0;
+  std::vector<const PyTypeObject*> plain_classes;
   bool given_up = false;  // recorded too often: the code changes too much to be worth it
   std::unordered_set<std::string> varying;  // numbers read from outside that were another number before, by their path
 };
@@ -51,6 +55,7 @@ class Engine final : public vm::Engine {
   bool wants(python::Frame* frame);
 
   Entry& entry_at(const trace::EntryPoint& point);
+  Entry& entry_at(vm::Activation* base, vm::Activation* top);
   static std::size_t heat_key(python::Frame* frame);
   Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
   /// The code that starts there is not worth recording: it is left to CPython from now on.

@@ -1,5 +1,7 @@
 #include "engine/session.h"
 
+#include "guards/torch_python.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +19,46 @@ constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
 constexpr int kMaxFruitless = 6;
+constexpr std::size_t kMaxPlain = 16;   // instructions that run faster one by one than as a segment
+constexpr int kTorchStateUses = 16;     // another thread may change the matmul precision
+
+/// The classes of the locals and of the stack, null where a slot is empty.
+void classes_of(vm::Activation& activation, std::vector<const PyTypeObject*>& classes) {
+  classes.clear();
+  for (PyObject** slot = activation.locals(); slot < activation.stack_pointer; slot++) classes.push_back(*slot ? Py_TYPE(*slot) : nullptr);
+}
+
+/// Loads between two breaks: no operator, no effect, no call.
+bool is_plain(const trace::Segment& segment, const trace::Recorder& recorder) {
+  // What an operator refused for its data may be recorded for others of the same classes.
+  using trace::BreakId;
+  const bool by_class = recorder.why() && (recorder.why()->id == BreakId::k_opaque_call || recorder.why()->id == BreakId::k_opaque_operation ||
+                                           recorder.why()->id == BreakId::k_data_dependent_bool || recorder.why()->id == BreakId::k_generator);
+  bool same_frames = segment.kept_frames == static_cast<int>(segment.entry.frames.size()) && segment.exit_frames.size() == segment.entry.frames.size();
+  return by_class && !segment.returns && !segment.continues && same_frames && segment.frames == 1 && segment.operators == 0 && segment.graph->nodes.empty() &&
+         segment.effects.empty() && segment.host_calls.empty() && !segment.sets_autocast && recorder.instructions() <= kMaxPlain;
+}
+
+/// An instruction that runs neither Python code nor C code that could change the matmul precision.
+bool leaves_torch_state(vm::Activation& activation, const Instruction& in) {
+  using bytecode::Opcode;
+  switch (in.opcode) {
+    case Opcode::kNop:
+    case Opcode::kLoadConst:
+    case Opcode::kLoadFast:
+    case Opcode::kPushNull:
+    case Opcode::kCopy:
+    case Opcode::kSwap: return true;
+    case Opcode::kPopJumpIfTrue:
+    case Opcode::kPopJumpIfFalse: return guards::is_plain_tensor(activation.peek(1));
+    case Opcode::kCall: {
+      // A method of tensors without arguments: item, tolist, numpy.
+      PyObject *method = activation.peek(in.argument + 2), *self = activation.peek(in.argument + 1);
+      return in.argument == 0 && method && self && Py_TYPE(method) == &PyMethodDescr_Type && guards::is_plain_tensor(self);
+    }
+    default: return false;
+  }
+}
 
 guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames) {
   if (!(segment.state == now)) return segment.state.difference(now);
@@ -40,7 +82,7 @@ void Session::detach() {
   // world gave a segment, and this one only raised.)
   if (state_ != State::kIdle && recorded_ && captured_ == 0 && !generator_) {
     Entry& entry = engine_.entry_at(origin_);
-    bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty();
+    bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty() && entry.plain_steps == 0;
     if (fruitless && machine_.borrowed) entry.given_up = true;
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_);
   }
@@ -74,6 +116,8 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
       if (&machine != &machine_) return Decision::kExecute;
       return probe();
     case State::kStep:
+      if (torch_state_uses_ > 0 && !leaves_torch_state(activation, instruction)) torch_state_uses_ = 0;
+      break;
     case State::kIdle: break;
   }
   if (&machine != &machine_) machine.observer = nullptr;
@@ -92,8 +136,12 @@ Decision Session::probe() {
     handed_pc_ = handed_by_->pc;
     return Decision::kHandOver;
   }
-  Entry& entry = engine_.entry_at(trace::entry_point(base_, machine_.top));
-  trace::TorchState now = trace::TorchState::now();
+  Entry& entry = engine_.entry_at(base_, machine_.top);
+  if (runs_plain(entry)) {
+    step(entry.plain_steps);
+    return Decision::kResume;
+  }
+  const trace::TorchState& now = torch_state();
   auto frames = trace::entry_frames(base_, machine_.top);
   std::vector<PyObject*> registers;
   bool function_entry = machine_.top == base_ && base_->pc == 0;
@@ -119,7 +167,7 @@ Decision Session::probe() {
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
-    if (function_entry && entry.segments.empty()) engine_.reject(origin_, heat_key_, false);
+    if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false);
     detach();
     return Decision::kResume;
   }
@@ -134,14 +182,44 @@ Session*& Session::recording_here() {
   return session;
 }
 
+void Session::step(int count) {
+  state_ = State::kStep;
+  steps_left_ = count;
+}
+
+/// Whether all that lies ahead is a few instructions and a break, as it was when that was recorded.
+bool Session::runs_plain(const Entry& entry) const {
+  if (entry.plain_steps == 0 || engine_.options().stress != 0) return false;
+  vm::Activation& top = *machine_.top;
+  if (static_cast<std::ptrdiff_t>(entry.plain_classes.size()) != top.stack_pointer - top.locals()) return false;
+  for (std::size_t i = 0; i < entry.plain_classes.size(); i++) {
+    PyObject* object = top.locals()[i];
+    if (entry.plain_classes[i] != (object ? Py_TYPE(object) : nullptr)) return false;
+  }
+  return true;
+}
+
+const trace::TorchState& Session::torch_state() {
+  if (torch_state_uses_ > 0) {
+    torch_state_uses_--;
+    torch_state_ = trace::TorchState::now(torch_state_.precision);
+  } else {
+    torch_state_ = trace::TorchState::now();
+    torch_state_uses_ = kTorchStateUses;
+  }
+  return torch_state_;
+}
+
 void Session::start_recording() {
   recorded_ = true;
+  torch_state_uses_ = 0;
+  classes_of(*machine_.top, start_classes_);
   state_ = State::kRecord;
   recording_here() = this;
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
   limits.apart = &engine_.apart();
-  limits.varying = &engine_.entry_at(trace::entry_point(base_, machine_.top)).varying;
+  limits.varying = &engine_.entry_at(base_, machine_.top).varying;
   recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
   scope_.emplace(&recorder_->operators());
 }
@@ -179,6 +257,11 @@ void Session::end_recording(bool finished) {
     whole_ = true;
     return;
   }
+  if (!finished && is_plain(*segment, *recorder) && engine_.options().stress == 0) {
+    entry.plain_steps = static_cast<int>(recorder->instructions());
+    entry.plain_classes = start_classes_;
+    return;
+  }
   captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
   engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
@@ -196,7 +279,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
     case Flow::kCut:
       end_recording(false);
       if (!refusal_.empty()) return Decision::kResume;
-      state_ = State::kStep;
+      step(1);
       if (fruitless_ > kMaxFruitless) {
         engine_.entry_at(trace::entry_point(base_, machine_.top)).given_up = true;
         detach();
@@ -223,7 +306,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
 void Session::after(vm::Machine& machine, const Instruction& instruction, bool raised) {
   if (state_ == State::kStep && &machine == &machine_) {
     if (raised) detach();
-    else state_ = State::kProbe;
+    else if (--steps_left_ <= 0) state_ = State::kProbe;
     return;
   }
   if (state_ != State::kRecord) return;
@@ -313,13 +396,15 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     case trace::ReplayResult::kRaised: detach(); return Decision::kRaise;
   }
   engine_.count_replay(segment);
+  if (!segment.host_calls.empty() || !segment.effects.empty() || segment.sets_autocast) torch_state_uses_ = 0;
   captured_ += segment.operators;
   if (returned) {
     bool base_returned = machine_.result != nullptr;
     detach();
     return base_returned ? Decision::kReturn : Decision::kResume;
   }
-  state_ = segment.continues ? State::kProbe : State::kStep;
+  if (segment.continues) state_ = State::kProbe;
+  else step(1);
   return Decision::kResume;
 }
 

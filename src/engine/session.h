@@ -41,6 +41,10 @@ class Session final : public vm::Observer {
   vm::Decision record(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
   vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs);
   void start_recording();
+  /// The next `count` instructions just run.
+  void step(int count);
+  bool runs_plain(const Entry& entry) const;
+  const trace::TorchState& torch_state();
   void end_recording(bool finished);
   void detach();
 
@@ -75,6 +79,10 @@ class Session final : public vm::Observer {
   std::vector<std::weak_ptr<trace::Segment>> kept_;
   vm::Activation* handed_by_ = nullptr;  // the caller of a frame that was handed to CPython, and where it goes on
   std::int32_t handed_pc_ = 0;
+  int steps_left_ = 1;
+  std::vector<const PyTypeObject*> start_classes_;  // of the top frame where the recording began
+  trace::TorchState torch_state_;
+  int torch_state_uses_ = 0;  // how often its matmul precision may still be taken for the present one
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
   std::string refusal_;  // --fullgraph: why, raised at the next instruction
 };

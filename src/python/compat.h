@@ -47,6 +47,8 @@ DynrunFrame* dynrun_push_call(PyThreadState* thread, PyObject* function, PyObjec
 void dynrun_clear_frame(PyThreadState* thread, DynrunFrame* frame);
 
 /// Adds a traceback entry for the current frame (which must be `frame`) to the raised exception.
+/// The frame object of a frame that runs (new reference); null with an error set, or without where it has not begun.
+PyObject* dynrun_frame_object(PyThreadState* thread, DynrunFrame* frame);
 void dynrun_traceback_here(PyThreadState* thread, DynrunFrame* frame);
 
 /// Counts one Python call against the recursion limit: 0, or -1 with RecursionError set. Leave in both cases.

@@ -318,6 +318,10 @@ void dynrun_clear_frame(PyThreadState* thread, DynrunFrame* frame) {
   frame->previous = NULL;
 }
 
+PyObject* dynrun_frame_object(PyThreadState* thread, DynrunFrame* frame) {
+  return _PyFrame_IsIncomplete(frame) ? NULL : (PyObject*)frame_object(thread, frame);
+}
+
 void dynrun_traceback_here(PyThreadState* thread, DynrunFrame* frame) {
   if (_PyFrame_IsIncomplete(frame)) return;
   PyFrameObject* object = frame_object(thread, frame);

@@ -106,7 +106,16 @@ void stand_at(const HostCall& call, const HostContext& context) {
   std::vector<at::Tensor> values = values_at(call, context);
   if (values.size() == call.values.size()) {
     Kitchen kitchen(context.segment.recipes, context.registers, context.hosts, values);
-    enter_frames(call.frames, call.kept_frames, context.machine, context.base, kitchen);
+    enter_frames(call.frames, call.kept_frames, call.handling, context.machine, context.base, kitchen);
+    // Raised where another one is being handled: that one is the context of the first in the chain.
+    if (call.handling.exception != kNullRecipe) {
+      PyObject* first = error;
+      while (PyObject* before = PyException_GetContext(first)) {
+        Py_DECREF(before);  // the chain keeps it
+        first = before;
+      }
+      PyException_SetContext(first, Py_NewRef(kitchen.make(call.handling.exception)));
+    }
     c10::GradMode::set_enabled(call.grad);
     PyErr_Clear();
   }

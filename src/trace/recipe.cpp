@@ -96,6 +96,24 @@ PyObject* Kitchen::make_function(const RecipeNode& node, Ref& slot) {
   return function.get();
 }
 
+PyObject* Kitchen::make_exception(const RecipeNode& node, Ref& slot) {
+  auto* type = reinterpret_cast<PyTypeObject*>(node.object.get());
+  auto part = [&](std::size_t child) { return node.children[child] == kNullRecipe ? nullptr : make(node.children[child]); };
+  PyObject* arguments = part(0);
+  slot = Ref::steal(arguments ? type->tp_new(type, arguments, nullptr) : nullptr);
+  if (!slot) return nullptr;
+  if (node.children[1] != kNullRecipe) {
+    Ref dict = Ref::steal(PyObject_GenericGetDict(slot.get(), nullptr));
+    if (!dict || !fill_dict(dict.get(), book_.nodes[static_cast<std::size_t>(node.children[1])])) return nullptr;
+  }
+  PyObject *cause = part(2), *context = part(3);
+  if (PyErr_Occurred()) return nullptr;
+  if (cause) PyException_SetCause(slot.get(), Py_NewRef(cause));
+  if (context) PyException_SetContext(slot.get(), Py_NewRef(context));
+  reinterpret_cast<PyBaseExceptionObject*>(slot.get())->suppress_context = static_cast<char>(node.index);
+  return slot.get();
+}
+
 PyObject* Kitchen::make_generator(const RecipeNode& node, Ref& slot) {
   PyObject* function = make(node.children[0]);
   slot = Ref::steal(function ? dynrun_new_generator(function) : nullptr);
@@ -164,6 +182,7 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
     }
     case RecipeKind::kFunction: return make_function(node, slot);
     case RecipeKind::kGenerator: return make_generator(node, slot);
+    case RecipeKind::kException: return make_exception(node, slot);
     case RecipeKind::kIterator: {
       PyObject* container = make(node.children[0]);
       Ref iterator = Ref::steal(container ? PyObject_GetIter(container) : nullptr);

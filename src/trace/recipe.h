@@ -39,6 +39,7 @@ enum class RecipeKind : std::uint8_t {
   kClass,            // object: __build_class__; children: its arguments
   kGenerator,        // children: function, then locals and stack; index: the code unit it stands at, negative when its frame is
                      // filled by whoever enters it; object: whether it has begun
+  kException,        // object: the class; children: its arguments, dict, cause and context (or null); index: __suppress_context__
   kContextToken,     // children: context variable, value: sets the variable and gives the token
 };
 
@@ -72,6 +73,7 @@ class Kitchen {
   PyObject* make_new(const RecipeNode& node, python::Ref& slot);
   PyObject* make_instance(const RecipeNode& node, python::Ref& slot);
   PyObject* make_function(const RecipeNode& node, python::Ref& slot);
+  PyObject* make_exception(const RecipeNode& node, python::Ref& slot);
   PyObject* make_generator(const RecipeNode& node, python::Ref& slot);
   bool fill_dict(PyObject* dict, const RecipeNode& node);
   PyObject* make_tuple(const RecipeNode& node);

@@ -124,6 +124,8 @@ class Recorder {
   /// After kCut from `after`: the instruction that the segment ends before has run already.
   bool instruction_ran() const { return instruction_ran_; }
   const std::optional<Break>& why() const { return break_; }
+  /// How many instructions were looked at, the last one included.
+  std::size_t instructions() const { return instructions_; }
   /// The code of a generator, run by C code, in which something could not be recorded; or null.
   PyCodeObject* broken_generator() const { return reinterpret_cast<PyCodeObject*>(broken_generator_.get()); }
   OperatorRecorder& operators() { return operators_; }
@@ -435,6 +437,10 @@ class Recorder {
   RecipeId recipe_function(PyObject* object);
   RecipeId recipe_iterator(PyObject* object);
   RecipeId recipe_of_reduced(PyObject* object);
+  RecipeId recipe_exception(PyObject* object);
+  bool recipe_traceback(PyObject* exception, RecipeId id);
+  void require_nothing_handled();
+  bool note_handled(const std::vector<vm::Activation*>& chain, Handling& handling);
   RecipeId recipe_generator(PyObject* object);
   RecipeId recipe_dict(PyObject* items);
   bool build_effects();
@@ -505,6 +511,7 @@ class Recorder {
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
   std::unordered_map<PyObject*, python::Ref> profiler_records_;  // what record_function objects hold, and the object
   std::vector<graph::ValueId>* recipe_outputs_ = nullptr;  // where tensors in recipes go; null: the graph's outputs
+  Handling* recipe_handling_ = nullptr;  // where tracebacks go; null: exceptions that were raised cannot be rebuilt
   std::string recipe_failure_;
   int handlers_entered_ = 0;
   std::size_t instructions_ = 0, backward_jumps_ = 0;

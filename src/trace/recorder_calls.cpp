@@ -303,15 +303,20 @@ PyObject* is_handling(PyObject*, PyObject*) {
 
 }  // namespace
 
-/// sys.exc_info: what a handler of the segment caught; outside of one, that nobody further out handles anything is required.
-Flow Recorder::handled_exception(vm::Activation& activation, const Instruction& in, CallSite& site) {
+/// Nobody further out handles an exception when the segment begins.
+void Recorder::require_nothing_handled() {
   static PyMethodDef definition{"is_handling", is_handling, METH_NOARGS, nullptr};
   static const Ref function = Ref::steal(PyCFunction_New(&definition, nullptr));
+  host_.require_equal(host_.compute(HostKind::kCall, 0, {}, function.get(), Py_False), Py_False);
+}
+
+/// sys.exc_info: what a handler of the segment caught; outside of one, that nobody further out handles anything is required.
+Flow Recorder::handled_exception(vm::Activation& activation, const Instruction& in, CallSite& site) {
   if (!site.arguments.empty()) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   if (handlers_entered_ == 0) {
     Ref handling = Ref::steal(is_handling(nullptr, nullptr));
     if (handling.get() == Py_True) return cut(BreakId::k_opaque_call, callable_name(site.callee));
-    host_.require_equal(host_.compute(HostKind::kCall, 0, {}, function.get(), Py_False), Py_False);
+    require_nothing_handled();
   }
   return prepare(activation, in, site.slots, Then::kLearnTop);
 }

@@ -7,7 +7,10 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
+#include <frameobject.h>
 #include <structmember.h>
+
+#include <algorithm>
 
 namespace dynrun::trace {
 
@@ -283,6 +286,63 @@ RecipeId Recorder::recipe_iterator(PyObject* object) {
   return segment_->recipes.add({RecipeKind::kIterator, 0, state, {child}, {}});
 }
 
+/// An exception that recorded code made. Of those that keep more than BaseException does, nothing is known.
+RecipeId Recorder::recipe_exception(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  bool heap = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  auto* base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException);
+  const auto added = type->tp_basicsize - base->tp_basicsize;
+  // A class of Python code adds weak references, or slots, which are not looked at.
+  bool plain = type->tp_new == base->tp_new && (added == 0 || (heap && type->tp_weaklistoffset > 0 && added == static_cast<Py_ssize_t>(sizeof(PyObject*))));
+  if (!plain || (heap && source_of(reinterpret_cast<PyObject*>(type)) == kNoSource)) return kNullRecipe;
+  auto* exception = reinterpret_cast<PyBaseExceptionObject*>(object);
+  RecipeId id = segment_->recipes.add({RecipeKind::kException, exception->suppress_context, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
+  recipe_memo_[object] = id;
+  std::vector<RecipeId> children;
+  if (!find(exception->args)) learn_fresh(exception->args);
+  for (PyObject* part : {exception->args, exception->dict, exception->cause, exception->context}) {
+    bool dict = part && part == exception->dict;
+    children.push_back(part ? (dict ? recipe_dict(part) : recipe(part)) : kNullRecipe);
+    if (part && children.back() == kNullRecipe) return kNullRecipe;
+  }
+  segment_->recipes.nodes[static_cast<std::size_t>(id)].children = std::move(children);
+  return recipe_traceback(object, id) ? id : kNullRecipe;
+}
+
+/// A traceback is rebuilt where the frames that it goes through stand at the exit.
+bool Recorder::recipe_traceback(PyObject* exception, RecipeId id) {
+  Ref traceback = Ref::steal(PyException_GetTraceback(exception));
+  if (!traceback) return true;
+  if (recipe_handling_ == nullptr) return false;
+  std::vector<vm::Activation*> chain;
+  for (vm::Activation* activation = machine_.top; activation; activation = activation->caller) {
+    chain.insert(chain.begin(), activation);
+    if (activation == base_) break;
+  }
+  Handling::Traceback raised{id, {}};
+  for (auto* entry = reinterpret_cast<PyTracebackObject*>(traceback.get()); entry; entry = entry->tb_next) {
+    auto at = std::find_if(chain.begin(), chain.end(), [&](vm::Activation* one) { return one->frame->frame_object == entry->tb_frame; });
+    if (at == chain.end()) return false;
+    raised.places.push_back({static_cast<int>(at - chain.begin()), entry->tb_lasti, PyCode_Addr2Line((*at)->code->object, entry->tb_lasti)});
+  }
+  recipe_handling_->tracebacks.push_back(std::move(raised));
+  return true;
+}
+
+/// The exception that code which the segment entered is handling. False: it cannot be told.
+bool Recorder::note_handled(const std::vector<vm::Activation*>& chain, Handling& handling) {
+  if (handlers_entered_ == 0) return true;
+  // A generator has a state of its own.
+  for (vm::Activation* activation : chain) {
+    if (activation->frame->owner == python::kOwnedByGenerator) return false;
+  }
+  // Else what was being handled would have to be put back behind it, and be its context.
+  require_nothing_handled();
+  Ref handled = Ref::steal(PyErr_GetHandledException());
+  handling.exception = handled ? recipe(handled.get()) : kNullRecipe;
+  return handling.exception != kNullRecipe;
+}
+
 /// A generator that recorded code made and that has not finished. One that runs is filled with its frame.
 RecipeId Recorder::recipe_generator(PyObject* object) {
   auto* frame = reinterpret_cast<python::Frame*>(dynrun_generator_frame(object));
@@ -391,6 +451,8 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = recipe_profiler_record(object);
   } else if (is_plain_temporary(object) && !PyIter_Check(object) && !PyMethod_Check(object)) {
     id = recipe_collection(object);
+  } else if (PyExceptionInstance_Check(object)) {
+    id = recipe_exception(object);
   } else if (PyGen_CheckExact(object)) {
     id = recipe_generator(object);
   } else if (PyIter_Check(object)) {
@@ -456,6 +518,7 @@ bool Recorder::finish_at(vm::Activation* top, const Pending* ran, std::int32_t p
   }
   segment_->returns = false;
   segment_->kept_frames = kept_;
+  recipe_handling_ = &segment_->exit_handling;
   for (std::size_t i = 0; i < chain.size(); i++) {
     FrameRecipe frame;
     bool last = i + 1 == chain.size();
@@ -465,6 +528,10 @@ bool Recorder::finish_at(vm::Activation* top, const Pending* ran, std::int32_t p
     }
     if (last) frame.pc = pc;
     segment_->exit_frames.push_back(std::move(frame));
+  }
+  if (!note_handled(chain, segment_->exit_handling)) {
+    segment_.reset();
+    return false;
   }
   return finish();
 }
@@ -522,7 +589,7 @@ bool Recorder::build_effects() {
 
 bool Recorder::finish() {
   require_loaded_hosts();
-  if (handlers_entered_ > 0 || !build_effects()) {
+  if ((handlers_entered_ > 0 && segment_->returns) || !build_effects()) {
     segment_.reset();
     return false;
   }

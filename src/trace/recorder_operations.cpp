@@ -768,8 +768,8 @@ Flow Recorder::raise(vm::Activation& activation, const Instruction&) {
   return Flow::kRun;
 }
 
-/// The exception being handled is the thread's state: a segment may enter and leave a handler, but not end inside one it
-/// entered, nor leave one it did not enter.
+/// The exception being handled is the thread's state: a segment may enter and leave a handler, and end inside one it entered
+/// where that exception can be rebuilt; it may not leave one it did not enter.
 Flow Recorder::push_exception(vm::Activation&, const Instruction& in) {
   if (in.opcode == Opcode::kPushExcInfo) handlers_entered_++;
   if (in.opcode == Opcode::kPopExcept) {

@@ -121,6 +121,7 @@ bool Recorder::host_snapshot(vm::Activation& activation, HostCall& call) {
   auto outputs = std::exchange(output_index_, {});
   auto failure = recipe_failure_;
   recipe_outputs_ = &call.values;
+  recipe_handling_ = &call.handling;
   std::vector<vm::Activation*> chain;
   for (vm::Activation* one = &activation; one; one = one->caller) {
     chain.insert(chain.begin(), one);
@@ -135,7 +136,9 @@ bool Recorder::host_snapshot(vm::Activation& activation, HostCall& call) {
     if (call.looks_at_frames && !outside) made = false;
     call.frames.push_back(std::move(frame));
   }
+  made = made && note_handled(chain, call.handling);
   recipe_outputs_ = nullptr;
+  recipe_handling_ = nullptr;
   recipe_memo_ = std::move(memo);
   output_index_ = std::move(outputs);
   recipe_failure_ = failure;
@@ -148,7 +151,7 @@ bool Recorder::host_snapshot(vm::Activation& activation, HostCall& call) {
 /// Makes the call now and notes it as an effect. The arguments of `site` are what the replayed call gets.
 Flow Recorder::host_call(vm::Activation& activation, CallSite& site, bool looks_at_frames) {
   const std::string name = callable_name(site.callee);
-  bool simple = vm::current_machine() == &machine_ && handlers_entered_ == 0 && context_sets_.empty() && !segment_->sets_autocast;
+  bool simple = vm::current_machine() == &machine_ && (handlers_entered_ == 0 || !looks_at_frames) && context_sets_.empty() && !segment_->sets_autocast;
   if (!simple || !effects_are_plain()) return cut(BreakId::k_opaque_call, name);
   if (operators_.wrote_outside()) return cut(BreakId::k_write_then_raise, name);
   HostCall call;

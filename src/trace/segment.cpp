@@ -1,6 +1,7 @@
 #include "trace/segment.h"
 
 #include "guards/torch_python.h"
+#include "python/compat.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -30,7 +31,9 @@ namespace dynrun::trace {
 
 using python::Ref;
 
-TorchState TorchState::now() {
+TorchState TorchState::now() { return now(static_cast<int>(at::globalContext().float32MatmulPrecision())); }
+
+TorchState TorchState::now(int precision) {
   TorchState state;
   state.grad = c10::GradMode::is_enabled();
   state.inference = c10::InferenceMode::is_enabled();
@@ -40,7 +43,7 @@ TorchState TorchState::now() {
   auto& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();
   state.default_dtype = c10::get_default_dtype_as_scalartype();
-  state.precision = static_cast<int>(context.float32MatmulPrecision());
+  state.precision = precision;
   state.function_modes = at::impl::torch_function_mode_enabled() || at::impl::torch_function_all_disabled();
   state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
   std::uint32_t bit = 1;
@@ -78,6 +81,16 @@ EntryPoint entry_point(vm::Activation* base, vm::Activation* top) {
     if (activation == base) break;
   }
   return point;
+}
+
+bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top) {
+  std::size_t left = point.frames.size();
+  for (vm::Activation* activation = top; activation; activation = activation->caller) {
+    if (left-- == 0) return false;
+    if (point.frames[left].first != activation->code || point.frames[left].second != activation->pc) return false;
+    if (activation == base) break;
+  }
+  return left == 0;
 }
 
 std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top) {
@@ -309,6 +322,7 @@ bool prepare(const Segment& segment, Kitchen& kitchen) {
   for (const HostCall& call : segment.host_calls) {
     if (!make(call.callee) || !make(call.arguments) || !make(call.keywords)) return false;
   }
+  if (!make(segment.exit_handling.exception)) return false;
   for (const FrameRecipe& frame : segment.exit_frames) {
     if (!make(frame.function) || !make(frame.held) || !make(frame.generator)) return false;
     for (RecipeId id : frame.locals) {
@@ -323,7 +337,29 @@ bool prepare(const Segment& segment, Kitchen& kitchen) {
 
 }  // namespace
 
-bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen) {
+namespace {
+
+/// Gives an exception the traceback that it had, of frames that stand there again.
+bool set_traceback(const Handling::Traceback& raised, const std::vector<vm::Activation*>& chain, Kitchen& kitchen) {
+  Ref next;
+  for (auto place = raised.places.rbegin(); place != raised.places.rend(); ++place) {
+    vm::Activation& activation = *chain[static_cast<std::size_t>(place->depth)];
+    auto* units = reinterpret_cast<std::uint16_t*>(activation.frame->code->co_code_adaptive);
+    // A frame that has not begun has no frame object; the others know where they stand.
+    if (&activation == chain.back()) activation.frame->previous_instruction = units + activation.code->instructions[static_cast<std::size_t>(activation.pc)].offset;
+    Ref frame = Ref::steal(dynrun_frame_object(PyThreadState_Get(), activation.frame));
+    if (!frame) return false;
+    next = Ref::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyTraceBack_Type), "OOii", next ? next.get() : Py_None, frame.get(),
+                                            place->last, place->line));
+    if (!next) return false;
+  }
+  return PyException_SetTraceback(kitchen.make(raised.exception), next.get()) == 0;
+}
+
+}  // namespace
+
+bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handling& handling, vm::Machine& machine, vm::Activation* base,
+                  Kitchen& kitchen) {
   std::vector<vm::Activation*> chain;
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
     chain.insert(chain.begin(), activation);
@@ -343,6 +379,12 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine&
       if (activation == nullptr) return false;
     }
     fill_frame(*activation, recipe, kitchen, dropped);
+    if (i < chain.size()) chain[i] = activation;
+    else chain.push_back(activation);
+  }
+  if (handling.exception != kNullRecipe) PyErr_SetHandledException(kitchen.make(handling.exception));
+  for (const Handling::Traceback& raised : handling.tracebacks) {
+    if (!set_traceback(raised, chain, kitchen)) return false;
   }
   return true;
 }
@@ -425,7 +467,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     return_from_top(machine, value);
     return ReplayResult::kDone;
   }
-  return enter_frames(segment.exit_frames, segment.kept_frames, machine, base, kitchen) ? ReplayResult::kDone : ReplayResult::kRaised;
+  return enter_frames(segment.exit_frames, segment.kept_frames, segment.exit_handling, machine, base, kitchen) ? ReplayResult::kDone : ReplayResult::kRaised;
 }
 
 }  // namespace dynrun::trace

@@ -37,6 +37,8 @@ struct TorchState {
   int autocast_nesting = 0;
 
   static TorchState now();
+  /// The same, with a matmul precision that is known: torch finds it by a search of tables.
+  static TorchState now(int precision);
   bool operator==(const TorchState&) const = default;
   /// Which field differs, for a guard miss: name, was, now.
   guards::Miss difference(const TorchState& current) const;
@@ -73,6 +75,21 @@ struct FrameRecipe {
   vm::Resumption resumption = vm::Resumption::kNone;
 };
 
+/// The exceptions that frames hold: where they were raised, and which one is being handled.
+struct Handling {
+  struct Place {
+    int depth;  // of the frame, from the base's
+    int last;   // as tb_lasti
+    int line;
+  };
+  struct Traceback {
+    RecipeId exception;
+    std::vector<Place> places;  // outermost first
+  };
+  RecipeId exception = kNullRecipe;  // being handled by code that the segment entered
+  std::vector<Traceback> tracebacks;
+};
+
 /// A call that runs in Python on each replay, in its place among the effects: print and its kind. Should it raise, the frames
 /// that stood at the call are rebuilt and the exception starts there. Nothing outside is written by the graph of a segment that
 /// has one, so what those frames hold is computed again, by the operators that had run before the call.
@@ -82,6 +99,7 @@ struct HostCall {
   bool grad = false;                 // the grad mode at the call
   int kept_frames = 0;
   std::vector<FrameRecipe> frames;   // at the call instruction; their recipes' outputs are `values`
+  Handling handling;
   std::size_t nodes = 0;             // of the graph that come before the call
   std::vector<graph::ValueId> values;
 };
@@ -92,6 +110,8 @@ struct EntryPoint {
   bool operator==(const EntryPoint&) const = default;
 };
 EntryPoint entry_point(vm::Activation* base, vm::Activation* top);
+/// Whether that is where the frames from `base` to `top` stand.
+bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top);
 std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top);
 
 struct Segment {
@@ -131,6 +151,7 @@ struct Segment {
   RecipeId result = kNullRecipe;          // when it returns
   int kept_frames = 0;                    // entry frames that are still there at the exit
   std::vector<FrameRecipe> exit_frames;   // the kept ones, then new ones
+  Handling exit_handling;
 
   // Folded parameters: what lowering read of them.
   struct Folded {
@@ -171,7 +192,8 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
 
 /// Puts the machine's chain from `base` on at the frames that the recipes tell: the first `kept` are there already. False with a
 /// Python error set.
-bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, vm::Machine& machine, vm::Activation* base, Kitchen& kitchen);
+bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handling& handling, vm::Machine& machine, vm::Activation* base,
+                  Kitchen& kitchen);
 
 /// What a host call needs of the replay that it is part of.
 struct HostContext {
