@@ -211,6 +211,7 @@ def main():
     parser.add_argument("--shrink", type=float, default=0, metavar="SECONDS", help="make each of the first three failures small, this long")
     parser.add_argument("--keep", help="write failing programs into this folder")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--forget", choices=["yes", "no"], help="whether dynrun forgets its segments after each program; by default drawn for each hundred programs")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--filter", default="", help="unused")
     options = parser.parse_args()
@@ -242,12 +243,13 @@ def main():
             seed = seeds[-1] + 1
             worker.programs += len(seeds)
             failed = []
-            for answer in worker.run({"seeds": seeds, "forget": draw.random() < 0.7}):
+            forget = draw.random() < 0.7 if options.forget is None else options.forget == "yes"
+            for answer in worker.run({"seeds": seeds, "forget": forget}):
                 total.add(mode, answer)
                 if answer["problem"]:
                     failed.append(answer)
             for answer in failed:
-                report(options, worker, answer, total)
+                report(options, worker, answer, total, f"--seed={seeds[0]} --count={len(seeds)} --forget={'yes' if forget else 'no'}")
                 if options.shrink and shrunk < 3:
                     shrunk += 1
                     print(shrink(worker, generate.program(answer["seed"]), options.shrink), flush=True)
@@ -264,12 +266,12 @@ def main():
     return 1 if total.failures else 0
 
 
-def report(options, worker, answer, total):
-    """Prints and keeps a failure. What passes when it is run by itself depends on the programs before it in its child."""
+def report(options, worker, answer, total, job):
+    """Prints and keeps a failure. What passes when it is run by itself depends on the programs before it in its child: those of `job`."""
     seed = answer["seed"]
     alone = next(iter(list(worker.run({"seeds": [seed]}))))["problem"]
     total.failures.append((seed, worker.mode, answer["problem"]))
-    print(f"FAIL seed {seed} under {worker.mode}{'' if alone else ' (not by itself)'}: {answer['problem'][:700]}", flush=True)
+    print(f"FAIL seed {seed} under {worker.mode}{'' if alone else f' (not by itself, but with {job})'}: {answer['problem'][:700]}", flush=True)
     if options.keep:
         folder = pathlib.Path(options.keep)
         folder.mkdir(parents=True, exist_ok=True)
