@@ -121,7 +121,14 @@ std::atomic<std::uint64_t>& operator_count() {
 
 bool inside_operator() { return inside; }
 
-void count_on_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(kKey, on); }
+namespace {
+thread_local bool counted = false;
+}  // namespace
+
+void count_on_this_thread(bool on) {
+  counted = on;
+  c10::impl::tls_set_dispatch_key_included(kKey, on);
+}
 bool counts_on_this_thread() { return c10::impl::tls_is_dispatch_key_included(kKey); }
 
 RecordingScope::RecordingScope(OperatorRecorder* recorder)
@@ -137,6 +144,15 @@ RecordingScope::~RecordingScope() {
 UnrecordedScope::UnrecordedScope() : without_key_(kKey), outer_(std::exchange(inside, true)) {}
 
 UnrecordedScope::~UnrecordedScope() { inside = outer_; }
+
+PlainKeysScope::PlainKeysScope() : key_was_on_(c10::impl::tls_is_dispatch_key_included(kKey)), outer_(std::exchange(inside, true)) {
+  c10::impl::tls_set_dispatch_key_included(kKey, counted);
+}
+
+PlainKeysScope::~PlainKeysScope() {
+  inside = outer_;
+  c10::impl::tls_set_dispatch_key_included(kKey, key_was_on_);
+}
 
 OperatorRecorder::OperatorRecorder() : graph_(std::make_shared<graph::Graph>()) {}
 

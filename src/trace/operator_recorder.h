@@ -170,6 +170,19 @@ class UnrecordedScope {
   bool outer_;
 };
 
+/// While it lives nothing on this thread is recorded, and the thread's dispatch keys are as the program set them: for code that
+/// remembers them to put them back later, when nobody records.
+class PlainKeysScope {
+ public:
+  PlainKeysScope();
+  ~PlainKeysScope();
+  PlainKeysScope(const PlainKeysScope&) = delete;
+  PlainKeysScope& operator=(const PlainKeysScope&) = delete;
+
+ private:
+  bool key_was_on_, outer_;
+};
+
 /// Whether this thread is inside an operator that is being recorded: Python code that implements it is not the program's.
 bool inside_operator();
 

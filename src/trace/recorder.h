@@ -72,6 +72,9 @@ bool is_constant_getter(PyObject* object);
 /// A Python function that was defined in the module of that name.
 bool is_of_module(PyObject* function, const char* module);
 
+/// Whether every item of a set hashes and compares without Python code: text, numbers, classes.
+bool set_is_plain(PyObject* set);
+
 /// A class that hashes and compares by identity.
 bool is_plain_class(PyObject* object);
 
@@ -220,6 +223,8 @@ class Recorder {
   std::optional<Flow> settle_operands(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> settle_arguments(vm::Activation&, CallSite& site);
   std::optional<Flow> call_item(vm::Activation&, CallSite& site);
+  std::optional<Flow> call_list(vm::Activation&, CallSite& site);
+  std::optional<Flow> call_text_method(vm::Activation&, CallSite& site, PyObject* self);
   std::optional<Flow> call_clock(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   std::optional<Flow> call_generator(vm::Activation&, CallSite& site, PyObject* callable, PyObject* self);
   Flow settle_leak(Flow flow);
@@ -262,6 +267,7 @@ class Recorder {
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);
+  Attribute look_up_gradient(PyObject* tensor);
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
                         PyObject** getter = nullptr);
@@ -403,6 +409,13 @@ class Recorder {
   Flow run_profiler_mark(vm::Activation&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional, PyObject* keyword_names,
                          int slots, vm::Continuation continuation, PyObject* held, bool null_below);
   RecipeId recipe_profiler_record(PyObject* record);
+  /// torch.inference_mode's __enter__ and __exit__ on a fresh object.
+  bool is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments);
+  bool may_enter_inference() const;
+  void note_inference_switch(PyObject* self);
+  RecipeId recipe_inference_context(PyObject* context);
+  /// The inference mode at the exit is the entry's, or a context that is rebuilt sets it.
+  bool inference_mode_is_kept() const;
   RecipeId recipe_collection(PyObject* object);
   Flow set_autocast(vm::Activation&, const bytecode::Instruction&, CallSite& site);
 
@@ -510,6 +523,8 @@ class Recorder {
   std::unordered_map<std::string, std::int32_t> line_index_;
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
   std::unordered_map<PyObject*, python::Ref> profiler_records_;  // what record_function objects hold, and the object
+  std::unordered_map<PyObject*, bool> inference_contexts_;  // torch._C._InferenceMode objects that were made: entered?
+  bool inference_rebuilt_ = false;
   std::vector<graph::ValueId>* recipe_outputs_ = nullptr;  // where tensors in recipes go; null: the graph's outputs
   Handling* recipe_handling_ = nullptr;  // where tracebacks go; null: exceptions that were raised cannot be rebuilt
   std::string recipe_failure_;

@@ -191,12 +191,28 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
   return class_value(object, type, name, found, source);
 }
 
+/// The gradient of a leaf that has none: that it has none is required.
+Recorder::Attribute Recorder::look_up_gradient(PyObject* object) {
+  static const Ref getter = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("operator"));
+    Ref made = Ref::steal(module ? PyObject_CallMethod(module.get(), "attrgetter", "s", "grad") : nullptr);
+    PyErr_Clear();
+    return made;
+  }();
+  const at::Tensor& tensor = guards::tensor_of(object);
+  if (!getter || !resolve(object) || !tensor.is_leaf() || tensor.grad().defined()) return Attribute::kUnknown;
+  if (SourceId source = source_of(object); source != kNoSource)
+    host_.require_equal(host_.compute(HostKind::kCall, 0, {host_.read(source, object)}, getter.get(), Py_None), Py_None);
+  return Attribute::kRun;
+}
+
 Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
   PyTypeObject* type = Py_TYPE(tensor);
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && found == _PyType_Lookup(&PyBaseObject_Type, name) && PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return Attribute::kRun;
   if (found != nullptr && is_data_descriptor(found)) {
     guards_.note_type_lookup(type, name, found);
+    if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return look_up_gradient(tensor);
     if (!is_type_of_unsized(tensor, name)) return Attribute::kUnknown;
     return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
   }
@@ -457,6 +473,8 @@ Flow Recorder::before_with(vm::Activation& activation, const Instruction& in) {
   PyObject* enter = python_method(manager, "__enter__");
   PyObject* leave = python_method(manager, "__exit__");
   if (enter == nullptr || leave == nullptr) return cut(BreakId::k_opaque_operation, std::string("with ") + Py_TYPE(manager)->tp_name);
+  if (!vm::Machine::is_inlinable(enter) || !learn_function_defaults(enter)) return cut(BreakId::k_opaque_operation, std::string("with ") + Py_TYPE(manager)->tp_name);
+  if (is_inference_switch(enter, {manager}) && !may_enter_inference()) return cut(BreakId::k_opaque_call, "torch.inference_mode");
   // The manager on the stack becomes its bound __exit__; __enter__ runs inline.
   Ref bound = Ref::steal(PyMethod_New(leave, manager));
   learn_fresh(bound.get());

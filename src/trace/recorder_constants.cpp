@@ -5,11 +5,14 @@
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
 
+#include <opcode.h>
+
 #include <string_view>
 
 namespace dynrun::trace {
 
 using bytecode::Instruction;
+using bytecode::Opcode;
 using guards::kNoSource;
 using guards::SourceId;
 using guards::SourceKind;
@@ -104,6 +107,59 @@ Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   effects_.push_back({EffectKind::kTouchCache, Ref::borrow(site.callee), arguments, keywords});
   for (int i = 0; i < site.slots; i++) Py_XDECREF(activation.pop());
   activation.push(value.release());
+  activation.pc++;
+  return Flow::kResume;
+}
+
+/// A constant's truth: of an enumeration's member by the class's own code, or the enum module's.
+bool Recorder::truth_is_fixed(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
+  for (const char* text : {"__bool__", "__len__"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = _PyType_Lookup(type, name.get());
+    guards_.note_type_lookup(type, name.get(), found);
+    if (found == nullptr) continue;
+    return Py_TYPE(found) == &PyWrapperDescr_Type || is_of_module(found, "enum");
+  }
+  return true;
+}
+
+namespace {
+
+const char* flag_method(int op) { return op == NB_AND ? "__and__" : op == NB_OR ? "__or__" : "__xor__"; }
+
+}  // namespace
+
+/// Operators on members of a flag: the enum module's own code finds a member, which stays that operator's result.
+std::optional<Flow> Recorder::fold_flags(vm::Activation& activation, const Instruction& in) {
+  const bool unary = in.opcode == Opcode::kUnaryInvert;
+  PyObject *left = activation.peek(unary ? 1 : 2), *right = activation.peek(1);
+  PyTypeObject* type = Py_TYPE(left);
+  if (!guards::is_constant_like(left) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || Py_TYPE(right) != type || PyLong_Check(left)) return std::nullopt;
+  const int op = unary ? 0 : in.argument >= NB_INPLACE_ADD ? in.argument - NB_INPLACE_ADD : in.argument;
+  if (!unary && op != NB_AND && op != NB_OR && op != NB_XOR) return std::nullopt;
+  const std::string in_place = std::string("__i") + (flag_method(op) + 2);
+  for (const char* text : {unary ? "__invert__" : flag_method(op), in_place.c_str(), "_missing_", "__new__", "__new_member__", "__class__", "_boundary_", "_value_", "_inverted_"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = _PyType_Lookup(type, name.get());
+    guards_.note_type_lookup(type, name.get(), found);
+    bool absent_before = text == in_place || text[1] != '_';
+    PyObject* function = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type) ? *reinterpret_cast<PyObject**>(found + 1) : found;
+    if (text == in_place ? found != nullptr : function && PyFunction_Check(function) && !is_of_module(function, "enum")) return std::nullopt;
+    if (!absent_before && text[2] != 'c' && found == nullptr) return std::nullopt;
+  }
+  Ref result;
+  {
+    UnrecordedScope unrecorded;
+    result = Ref::steal(unary ? PyNumber_Invert(left) : op == NB_AND ? PyNumber_And(left, right) : op == NB_OR ? PyNumber_Or(left, right) : PyNumber_Xor(left, right));
+  }
+  if (!result || Py_TYPE(result.get()) != type) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  for (int i = 0; i < (unary ? 1 : 2); i++) Py_XDECREF(activation.pop());
+  activation.push(result.release());
   activation.pc++;
   return Flow::kResume;
 }

@@ -447,6 +447,8 @@ RecipeId Recorder::recipe(PyObject* object) {
       RecipeId variable = recipe(set.variable.get()), value = recipe(set.value.get());
       if (variable >= 0 && value >= 0) id = book.add({RecipeKind::kContextToken, 0, Ref(), {variable, value}, {}});
     }
+  } else if (inference_contexts_.count(object)) {
+    id = recipe_inference_context(object);
   } else if (profiler_records_.count(object)) {
     id = recipe_profiler_record(object);
   } else if (is_plain_temporary(object) && !PyIter_Check(object) && !PyMethod_Check(object)) {
@@ -589,7 +591,7 @@ bool Recorder::build_effects() {
 
 bool Recorder::finish() {
   require_loaded_hosts();
-  if ((handlers_entered_ > 0 && segment_->returns) || !build_effects()) {
+  if ((handlers_entered_ > 0 && segment_->returns) || !build_effects() || !inference_mode_is_kept()) {
     segment_.reset();
     return false;
   }

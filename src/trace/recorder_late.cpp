@@ -193,10 +193,10 @@ Flow Recorder::push_late(vm::Activation& activation, PyObject* callee, std::vect
     PyErr_Clear();
     return cut(BreakId::k_raise, callable_name(callee));
   }
-  Ref unique = is_number(result.get()) || PyUnicode_CheckExact(result.get()) ? unique_copy(result.get()) : Ref();
+  Ref unique = is_number(result.get()) || PyUnicode_CheckExact(result.get()) ? unique_copy(result.get()) : PyList_CheckExact(result.get()) ? result : Ref();
   if (!unique) return cut(BreakId::k_data_dependent_operator, callable_name(callee));
   late.object = unique;
-  originals_[unique.get()] = result;
+  if (unique.get() != result.get()) originals_[unique.get()] = result;
   late_.emplace(unique.get(), std::move(late));
   for (PyObject* argument : arguments) {
     if (guards::is_tensor(argument)) operators_.freeze(guards::tensor_of(argument));
@@ -418,6 +418,43 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   if (site.callee == reinterpret_cast<PyObject*>(&PyLong_Type) && !whole) return std::nullopt;
   operator_count().fetch_add(1, std::memory_order_relaxed);
   return push_late(activation, asks ? method : site.callee, {object}, site.slots);
+}
+
+/// A tensor's elements as a list, which nobody looks into before the segment ends.
+std::optional<Flow> Recorder::call_list(vm::Activation& activation, CallSite& site) {
+  static const Ref type = function_of("torch._C", "TensorBase");
+  static PyObject* const method = type ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type.get()), Ref::steal(PyUnicode_InternFromString("tolist")).get()) : nullptr;
+  if (site.callee != method || site.arguments.size() != 1 || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
+  PyObject* object = site.arguments[0];
+  if (!guards::is_plain_tensor(object) || !resolve(object)) return std::nullopt;
+  const at::Tensor& tensor = guards::tensor_of(object);
+  if (tensor.dim() == 0 || tensor.is_meta() || tensor.is_conj() || tensor.is_neg()) return std::nullopt;
+  return push_late(activation, method, {object}, site.slots);
+}
+
+/// str.join of texts that are late.
+std::optional<Flow> Recorder::call_text_method(vm::Activation& activation, CallSite& site, PyObject* self) {
+  static PyObject* const join = _PyType_Lookup(&PyUnicode_Type, Ref::steal(PyUnicode_InternFromString("join")).get());
+  if (late_.empty() || !self || !PyUnicode_CheckExact(self) || is_unsettled(self) || is_host(self) || site.keyword_names || vm::current_machine() != &machine_)
+    return std::nullopt;
+  const std::size_t first = !site.arguments.empty() && site.arguments[0] == self ? 1 : 0;
+  auto is = [&](PyObject* method) {
+    return site.callee == method || (PyCFunction_CheckExact(site.callee) && reinterpret_cast<PyCFunctionObject*>(site.callee)->m_ml == reinterpret_cast<PyMethodDescrObject*>(method)->d_method);
+  };
+  if (!is(join) || site.arguments.size() != first + 1) return std::nullopt;
+  PyObject* parts = site.arguments[first];
+  if (!(PyList_CheckExact(parts) || PyTuple_CheckExact(parts)) || !is_fresh(parts)) return std::nullopt;
+  bool late = false;
+  for (Py_ssize_t i = 0; i < Py_SIZE(parts); i++) {
+    PyObject* part = PySequence_Fast_ITEMS(parts)[i];
+    if (!PyUnicode_CheckExact(part)) return std::nullopt;
+    late = late || is_late(part);
+  }
+  if (!late) return std::nullopt;
+  // The list may be changed later: what is joined is what it holds now.
+  Ref texts = Ref::steal(PySequence_Tuple(parts));
+  learn_fresh(texts.get());
+  return push_late(activation, join, {self, texts.get()}, site.slots);
 }
 
 /// A clock: read when the replay begins, where no operator has been recorded yet, else when its operators have run; then no

@@ -4,6 +4,8 @@
 #include "trace/recorder.h"
 
 #include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <string_view>
 
@@ -46,12 +48,17 @@ Flow Recorder::run_profiler_mark(vm::Activation& activation, PyObject* function,
                                  PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* stolen_held, bool null_below) {
   Ref held = Ref::steal(stolen_held), keep = Ref::borrow(function), self = Ref::borrow(arguments[0]), result;
   for (PyObject* argument : arguments) is_constant(argument);
+  const bool inference = is_inference_switch(function, arguments);
   {
-    UnrecordedScope unrecorded;
+    std::optional<UnrecordedScope> unrecorded;
+    std::optional<PlainKeysScope> plain;
+    if (inference) plain.emplace();
+    else unrecorded.emplace();
     result = Ref::steal(PyObject_Vectorcall(function, arguments.data(), static_cast<std::size_t>(positional), keyword_names));
   }
   if (!result) return Flow::kRaise;
   mutations_++;
+  if (inference) note_inference_switch(self.get());
   static PyObject* const record_name = PyUnicode_InternFromString("record");
   PyObject* dict = guards::instance_dict(self.get());
   PyObject* record = dict ? PyDict_GetItemWithError(dict, record_name) : nullptr;
@@ -66,6 +73,68 @@ Flow Recorder::run_profiler_mark(vm::Activation& activation, PyObject* function,
   activation.pc++;
   return Flow::kResume;
 }
+
+namespace {
+
+Ref inference_class(const char* module_name, const char* name) {
+  Ref module = Ref::steal(PyImport_ImportModule(module_name));
+  Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
+  PyErr_Clear();
+  return found;
+}
+
+PyObject* context_of(PyObject* manager) {
+  static PyObject* const name = PyUnicode_InternFromString("_inference_mode_context");
+  PyObject* dict = guards::instance_dict(manager);
+  return dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+}
+
+/// torch._C._InferenceMode(mode), entered.
+PyObject* entered_context(PyObject* type, PyObject* mode) {
+  Ref context = Ref::steal(PyObject_CallOneArg(type, mode));
+  Ref entered = Ref::steal(context ? PyObject_CallMethod(context.get(), "__enter__", nullptr) : nullptr);
+  return entered ? context.release() : nullptr;
+}
+
+}  // namespace
+
+bool Recorder::is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments) {
+  static const Ref type = inference_class("torch.autograd.grad_mode", "inference_mode");
+  static const Ref enter = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__enter__")) : Ref();
+  static const Ref leave = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__exit__")) : Ref();
+  if (function != enter.get() && function != leave.get()) return false;
+  if (arguments.empty() || !is_fresh(arguments[0]) || reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])) != type.get()) return false;
+  if (vm::current_machine() != &machine_) return false;
+  return function == enter.get() ? arguments.size() == 1 : arguments.size() == 4 && context_of(arguments[0]) && inference_contexts_.count(context_of(arguments[0]));
+}
+
+/// A context that is rebuilt at the exit remembers the entry's modes: it may be entered where these are on, and no other is.
+bool Recorder::may_enter_inference() const {
+  for (const auto& [context, entered] : inference_contexts_) {
+    if (entered) return false;
+  }
+  return c10::GradMode::is_enabled() == entry_state_.grad && c10::InferenceMode::is_enabled() == entry_state_.inference && !segment_->sets_autocast;
+}
+
+void Recorder::note_inference_switch(PyObject* manager) {
+  PyObject* context = context_of(manager);
+  auto known = inference_contexts_.find(context);
+  const bool leaves = known != inference_contexts_.end() && known->second;
+  learn_fresh(context);
+  inference_contexts_[context] = !leaves;
+}
+
+RecipeId Recorder::recipe_inference_context(PyObject* context) {
+  static PyMethodDef definition{"entered_context", entered_context, METH_O, nullptr};
+  static const Ref type = inference_class("torch._C", "_InferenceMode");
+  static const Ref enter = Ref::steal(PyCFunction_New(&definition, type.get()));
+  const bool entered = inference_contexts_.at(context);
+  RecipeId mode = recipe(entered ? PyBool_FromLong(c10::InferenceMode::is_enabled()) : Py_True);
+  if (entered) inference_rebuilt_ = true;
+  return segment_->recipes.add({RecipeKind::kCall, 0, entered ? enter : type, {mode}, {}});
+}
+
+bool Recorder::inference_mode_is_kept() const { return inference_rebuilt_ || c10::InferenceMode::is_enabled() == entry_state_.inference; }
 
 /// torch.ops.profiler._record_function_enter_new(name, args), called again.
 RecipeId Recorder::recipe_profiler_record(PyObject* record) {

@@ -217,7 +217,7 @@ SourceId Recorder::local_source(std::size_t depth, std::size_t slot) {
 }
 
 bool Recorder::resolve(PyObject* object) {
-  if (guards::is_constant_like(object)) return true;
+  if (guards::is_constant_like(object) || is_late(object)) return true;
   if (find(object)) return true;
   if (guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue) return true;
   for (std::size_t depth = 0; depth < entry_.size(); depth++) {

@@ -41,20 +41,6 @@ PyObject* Recorder::python_method(PyObject* object, const char* name, SourceId k
   return learn_external(found, guards_.read(SourceKind::kTypeAttribute, source, 0, text.get())) ? found : nullptr;
 }
 
-/// A constant's truth: of an enumeration's member by the class's own code, or the enum module's.
-bool Recorder::truth_is_fixed(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
-  for (const char* text : {"__bool__", "__len__"}) {
-    Ref name = Ref::steal(PyUnicode_InternFromString(text));
-    PyObject* found = _PyType_Lookup(type, name.get());
-    guards_.note_type_lookup(type, name.get(), found);
-    if (found == nullptr) continue;
-    return Py_TYPE(found) == &PyWrapperDescr_Type || is_of_module(found, "enum");
-  }
-  return true;
-}
-
 Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   if (is_constant(object)) {
     return truth_is_fixed(object) ? Truth::kKnown : Truth::kUnknown;
@@ -162,46 +148,6 @@ bool Recorder::operand_ok(PyObject* operand, bool* tensor) {
   return container && resolve_deep(operand);
 }
 
-namespace {
-
-const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
-                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
-
-}  // namespace
-
-/// Operators on members of a flag: the enum module's own code finds a member, which stays that operator's result.
-std::optional<Flow> Recorder::fold_flags(vm::Activation& activation, const Instruction& in) {
-  const bool unary = in.opcode == Opcode::kUnaryInvert;
-  PyObject *left = activation.peek(unary ? 1 : 2), *right = activation.peek(1);
-  PyTypeObject* type = Py_TYPE(left);
-  if (!guards::is_constant_like(left) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || Py_TYPE(right) != type || PyLong_Check(left)) return std::nullopt;
-  const int op = unary ? 0 : in.argument >= NB_INPLACE_ADD ? in.argument - NB_INPLACE_ADD : in.argument;
-  if (!unary && op != NB_AND && op != NB_OR && op != NB_XOR) return std::nullopt;
-  std::string in_place = std::string("__i") + (kBinaryMethods[op] + 2);
-  for (const char* text : {unary ? "__invert__" : kBinaryMethods[op], in_place.c_str(), "_missing_", "__new__", "__new_member__", "__class__", "_boundary_", "_value_", "_inverted_"}) {
-    Ref name = Ref::steal(PyUnicode_InternFromString(text));
-    PyObject* found = _PyType_Lookup(type, name.get());
-    guards_.note_type_lookup(type, name.get(), found);
-    bool absent_before = text == in_place || text[1] != '_';
-    PyObject* function = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type) ? *reinterpret_cast<PyObject**>(found + 1) : found;
-    if (text == in_place ? found != nullptr : function && PyFunction_Check(function) && !is_of_module(function, "enum")) return std::nullopt;
-    if (!absent_before && text[2] != 'c' && found == nullptr) return std::nullopt;
-  }
-  Ref result;
-  {
-    UnrecordedScope unrecorded;
-    result = Ref::steal(unary ? PyNumber_Invert(left) : op == NB_AND ? PyNumber_And(left, right) : op == NB_OR ? PyNumber_Or(left, right) : PyNumber_Xor(left, right));
-  }
-  if (!result || Py_TYPE(result.get()) != type) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  for (int i = 0; i < (unary ? 1 : 2); i++) Py_XDECREF(activation.pop());
-  activation.push(result.release());
-  activation.pc++;
-  return Flow::kResume;
-}
-
 Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
   if (in.opcode == Opcode::kUnaryInvert) {
     if (auto done = fold_flags(activation, in)) return *done;
@@ -218,6 +164,9 @@ Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
 }
 
 namespace {
+
+const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
+                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
 
 const char* const kInPlaceMethods[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
                                        "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
@@ -304,6 +253,9 @@ Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
   int op = in.argument >> 4;
   if (!tensor && resolve(left) && resolve(right)) {
     if (python_method(left, compare_method(op))) return prepare(activation, in, 2, Then::kLearnTop);
+    auto plain_tuple = [](PyObject* object) { return PyTuple_Check(object) && Py_TYPE(object)->tp_richcompare == PyTuple_Type.tp_richcompare; };
+    if (plain_tuple(left) && plain_tuple(right) && !python_method(right, "__eq__") && resolve_deep(left) && resolve_deep(right))
+      return prepare(activation, in, 2, Then::kLearnTop);  // named tuples
     // object.__ne__ asks __eq__.
     if (op == Py_NE && python_method(left, "__eq__")) return prepare(activation, in, 2, Then::kLearnTop);
     if (is_set_like(left) && is_set_like(right) && resolve_deep(left) && resolve_deep(right)) return prepare(activation, in, 2, Then::kLearnTop);
@@ -337,8 +289,6 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   return Flow::kRun;
 }
 
-namespace {
-
 /// Whether every item hashes and compares without Python code: text, numbers, classes.
 bool set_is_plain(PyObject* set) {
   Ref items = Ref::steal(PySequence_List(set));
@@ -350,8 +300,6 @@ bool set_is_plain(PyObject* set) {
   }
   return true;
 }
-
-}  // namespace
 
 namespace {
 
@@ -509,6 +457,14 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     return resolve_deep(container) && PySlice_Check(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   }
   bool tensor = false;
+  if (constant_key && source != kNoSource && PyDict_Check(container) && !is_dirty(container)) {
+    // A class of its own with a key that is there: dict's own look-up.
+    static PyObject* const getitem_name = PyUnicode_InternFromString("__getitem__");
+    PyObject* found = _PyType_Lookup(Py_TYPE(container), getitem_name);
+    guards_.note_type_lookup(Py_TYPE(container), getitem_name, found);
+    PyObject* value = found == _PyType_Lookup(&PyDict_Type, getitem_name) && !was_written(container, key) ? PyDict_GetItemWithError(container, key) : nullptr;
+    if (value) return learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key)) ? Flow::kRun : cut(BreakId::k_unknown_object, label());
+  }
   if (constant_key && is_fresh_subclass(container, &PyDict_Type, "__getitem__")) {
     mutations_++;  // a __missing__ may add the key
     return prepare(activation, in, 2, Then::kLearnTop);
@@ -830,49 +786,6 @@ Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
   Flow flow = prepare(activation, in, 0, Then::kLearnTop);
   mutations_++;
   return flow;
-}
-
-/// The tests of a match statement on a subject's kind.
-Flow Recorder::match(vm::Activation& activation, const Instruction& in) {
-  PyObject* subject = activation.peek(in.opcode == Opcode::kMatchKeys ? 2 : 1);
-  if (!resolve(subject)) return cut(BreakId::k_unknown_object, "match");
-  if (in.opcode == Opcode::kMatchSequence || in.opcode == Opcode::kMatchMapping) return prepare(activation, in, 0, Then::kLearnTop);
-  bool plain = PyTuple_Check(subject) || PyList_CheckExact(subject) || PyDict_CheckExact(subject);
-  if (!plain || !resolve_deep(subject)) return cut(BreakId::k_opaque_operation, "match");
-  return prepare(activation, in, 0, Then::kLearnTop);
-}
-
-/// A class pattern: whether the subject is one, and attributes of it.
-Flow Recorder::match_class(vm::Activation& activation, const Instruction& in) {
-  static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
-  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
-  static PyObject* const match_name = PyUnicode_InternFromString("__match_args__");
-  PyObject *subject = activation.peek(3), *wanted = activation.peek(2), *names = activation.peek(1);
-  if (!resolve(subject) || !resolve(wanted) || !PyType_Check(wanted)) return cut(BreakId::k_unknown_object, "match");
-  auto *type = reinterpret_cast<PyTypeObject*>(wanted), *meta = Py_TYPE(wanted), *own = Py_TYPE(subject);
-  guards_.note_type_lookup(meta, check_name, _PyType_Lookup(meta, check_name));
-  guards_.note_type_lookup(own, class_name, _PyType_Lookup(own, class_name));
-  bool plain = _PyType_Lookup(meta, check_name) == _PyType_Lookup(&PyType_Type, check_name) && _PyType_Lookup(own, class_name) == _PyType_Lookup(&PyBaseObject_Type, class_name);
-  if (!plain || is_unsettled(subject)) return cut(BreakId::k_opaque_operation, "match");
-  if (!PyType_IsSubtype(own, type)) return prepare(activation, in, 3, Then::kLearnTop);
-  is_constant(subject);
-  std::vector<PyObject*> attributes;
-  PyObject* getter = nullptr;
-  SourceId source = kNoSource;
-  if (in.argument > 0 && !(type->tp_flags & _Py_TPFLAGS_MATCH_SELF)) {
-    PyObject* arguments = _PyType_Lookup(type, match_name);
-    bool found = arguments && PyTuple_CheckExact(arguments) && PyTuple_GET_SIZE(arguments) >= in.argument &&
-                 look_up(wanted, match_name, &getter, &source) == Attribute::kValue && resolve_deep(arguments);
-    for (std::int32_t i = 0; found && i < in.argument; i++) attributes.push_back(PyTuple_GET_ITEM(arguments, i));
-    if (!found) return cut(BreakId::k_opaque_operation, "match");
-  } else if (in.argument > 1 || (in.argument == 1 && _PyType_Lookup(type, match_name))) {
-    return cut(BreakId::k_opaque_operation, "match");
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) attributes.push_back(PyTuple_GET_ITEM(names, i));
-  for (PyObject* name : attributes) {
-    if (look_up(subject, name, &getter, &source) == Attribute::kUnknown) return cut(BreakId::k_opaque_operation, "match");
-  }
-  return prepare(activation, in, 3, Then::kLearnTop);
 }
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {

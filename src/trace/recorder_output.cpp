@@ -9,6 +9,7 @@
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 namespace dynrun::trace {
 
@@ -30,7 +31,7 @@ bool is_plain_constant(PyObject* object) {
 
 /// Whether the text of an object follows from what is guarded and from tensors in it.
 bool Recorder::is_printable(PyObject* object, int depth) {
-  if (is_plain_constant(object)) return true;
+  if (is_plain_constant(object) || is_late(object)) return true;
   if (depth > kMaxPrintDepth || !resolve(object)) return false;
   if (guards::is_plain_tensor(object)) return true;
   if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
@@ -52,6 +53,7 @@ bool Recorder::is_printable(PyObject* object, int depth) {
 
 /// The containers anew, around the same tensors: what the program does to them later does not show.
 Ref Recorder::copy_structure(PyObject* object) {
+  if (is_late(object)) return Ref::borrow(object);
   if (PyTuple_CheckExact(object)) {
     Ref copy = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(object)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++)
@@ -151,7 +153,8 @@ bool Recorder::host_snapshot(vm::Activation& activation, HostCall& call) {
 /// Makes the call now and notes it as an effect. The arguments of `site` are what the replayed call gets.
 Flow Recorder::host_call(vm::Activation& activation, CallSite& site, bool looks_at_frames) {
   const std::string name = callable_name(site.callee);
-  bool simple = vm::current_machine() == &machine_ && (handlers_entered_ == 0 || !looks_at_frames) && context_sets_.empty() && !segment_->sets_autocast;
+  bool simple = vm::current_machine() == &machine_ && (handlers_entered_ == 0 || !looks_at_frames) && context_sets_.empty() && !segment_->sets_autocast &&
+                c10::InferenceMode::is_enabled() == entry_state_.inference;
   if (!simple || !effects_are_plain()) return cut(BreakId::k_opaque_call, name);
   if (operators_.wrote_outside()) return cut(BreakId::k_write_then_raise, name);
   HostCall call;

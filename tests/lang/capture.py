@@ -55,14 +55,32 @@ KNOWN = {
     "class_body_closure": "opaque-call",  # Local
     "exception_shape_error": "raise",  # an exception is raised
     "exception_import_error": "opaque-operation",  # an import of a module that is not loaded
-    "context_inference_mode": "opaque-call",  # torch._C._InferenceMode
-    "context_inference_decorator": "opaque-call",  # torch._C._InferenceMode
     "context_closing_swallows": "opaque-call",  # Swallow
     "context_sdpa_kernel": "opaque-operation",  # pybind11_type.MATH
-    "item_keyword": "unknown-object",  # a list given to str.join
     "item_branch": "changing-number",  # a comparison
     "item_operand": "changing-number",  # multiplied with a tensor
     "clock_branch": "changing-number",  # a comparison
+    "outside_deque_read": "unknown-object",  # a collections.deque given to len
+    "outside_counter_read": "opaque-operation",  # a key that is not there
+    "outside_deque_append": "opaque-call",  # an outside container changed by deque.append
+    "outside_counter_update": "opaque-operation",  # a store into a Counter
+    "tensor_data": "opaque-operation",  # Tensor.data
+    "tensor_requires_grad_set": "opaque-call",  # TensorBase.requires_grad_
+    "tensor_hook": "opaque-call",  # TensorBase.requires_grad_
+    "tensor_backward": "opaque-call",  # TensorBase.requires_grad_
+    "tensor_autograd_grad": "opaque-call",  # TensorBase.requires_grad_
+    "tensor_resize": "opaque-call",  # TensorBase.resize_
+    "tensor_set": "opaque-call",  # TensorBase.set_
+    "tensor_sparse": "data-dependent-operator",  # aten::to_sparse
+    "tensor_random": "opaque-call",  # set_eval_frame, of torch.manual_seed
+    "tensor_generator": "opaque-call",  # torch._C.Generator
+    "func_vmap": "opaque-call",  # setattr
+    "func_grad": "opaque-call",  # setattr
+    "custom_operator": "opaque-call",  # a function of pybind11
+    "autograd_function": "opaque-call",  # a generator that C code runs
+    "tensor_subclass": "opaque-call",  # TensorBase.as_subclass
+    "tensor_numpy": "opaque-call",  # TensorBase.numpy
+    "tensor_storage": "opaque-call",  # TensorBase.data_ptr
     "checkpointed": "opaque-call",  # set_eval_frame
 }
 

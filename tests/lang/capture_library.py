@@ -603,3 +603,82 @@ class Holder(typing.Generic[T]):
 @case
 def typing_generic(x, y):
     return Holder[torch.Tensor](x).value + Holder(y).value
+
+
+# Collections that live outside
+
+
+class State:
+    def __init__(self):
+        self.recent = collections.deque([1.0, 2.0], maxlen=4)
+        self.table = collections.OrderedDict(a=1, b=2)
+        self.groups = collections.defaultdict(list, k=[1])
+        self.counts = collections.Counter("aab")
+        self.point = Pair(1, 2)
+        self.names = {"x", "y"}
+
+
+state = State()
+
+
+@case
+def outside_deque_read(x, y):
+    return x * len(state.recent) + y * state.recent[-1] + sum(state.recent)
+
+
+@case
+def outside_ordered_dict_read(x, y):
+    out = x
+    for name, value in state.table.items():
+        out = out + value * len(name)
+    return out + y * state.table["a"]
+
+
+@case
+def outside_defaultdict_read(x, y):
+    return x * state.groups["k"][0] + y * len(state.groups)
+
+
+@case
+def outside_counter_read(x, y):
+    return x * state.counts["a"] + y * state.counts["zz"] + sum(state.counts.values())
+
+
+@case
+def outside_namedtuple_read(x, y):
+    first, second = state.point
+    return x * first + y * state.point.second + (state.point == (1, 2))
+
+
+@case
+def outside_set_read(x, y):
+    return x * len(state.names) + y * ("x" in state.names) + len(sorted(state.names))
+
+
+@case
+def outside_deque_append(x, y):
+    state.recent.append(3.0)
+    return x + y
+
+
+@case
+def outside_counter_update(x, y):
+    state.counts["a"] += 1
+    state.counts["a"] -= 1
+    return x + y
+
+
+@case
+def sorted_min_max_key(x, y):
+    rows = [("b", x, 2), ("a", y, 1)]
+    first = sorted(rows, key=lambda row: row[0])[0]
+    return first[1] + min(rows, key=operator.itemgetter(2))[1] * max([3, 1], default=0) + max("ab", key=len).count("a")
+
+
+@case
+def itertools_more(x, y):
+    a = list(itertools.combinations_with_replacement([1, 2], 2))
+    b = dict(itertools.zip_longest("ab", [x]))
+    c = [len(list(group)) for _, group in itertools.groupby([1, 1, 2])]
+    d = list(itertools.islice(itertools.repeat(y), 2))
+    return b["a"] * len(a) + d[1] * sum(c) + next(itertools.chain([x], [y])) + sum(itertools.accumulate([1, 2, 3]))

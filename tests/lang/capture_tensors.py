@@ -5,6 +5,7 @@ import functools
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 CASES = {}
@@ -161,3 +162,155 @@ def finfo_dtypes(x, y):
 def results_sized_by_data(x, y):
     values, counts = torch.unique(x.round(), return_counts=True)
     return {"chosen": x[x > 0], "rows": torch.nonzero(y > 0, as_tuple=True), "values": values}, counts, torch.masked_select(x * 2, y > 0), x + y
+
+
+# Tensor features
+
+
+@case
+def tensor_out(x, y):
+    out = torch.empty_like(x)
+    torch.add(x, y, out=out)
+    return out * 2
+
+
+@case
+def tensor_data(x, y):
+    return x.data * 2 + y.detach()
+
+
+@case
+def tensor_grad_read(x, y):
+    return x + y if x.grad is None else x
+
+
+@case
+def tensor_requires_grad_set(x, y):
+    w = x.clone()
+    w.requires_grad_()
+    return (w * y).sum()
+
+
+@case
+def tensor_hook(x, y):
+    w = x.clone().requires_grad_(True)
+    z = w * y
+    z.register_hook(lambda grad: grad * 2)
+    return z
+
+
+@case
+def tensor_backward(x, y):
+    w = x.clone().requires_grad_(True)
+    (w * y).sum().backward()
+    return w.grad
+
+
+@case
+def tensor_autograd_grad(x, y):
+    w = x.clone().requires_grad_(True)
+    return torch.autograd.grad((w * y).sum(), w)[0]
+
+
+@case
+def tensor_resize(x, y):
+    z = x.clone()
+    z.resize_(2, 6)
+    return z + y.reshape(2, 6)
+
+
+@case
+def tensor_set(x, y):
+    z = torch.empty(0)
+    z.set_(x.clone())
+    return z + y
+
+
+@case
+def tensor_complex(x, y):
+    z = torch.complex(x, y)
+    return z.conj() * z, torch.view_as_real(z), z.abs(), z.real
+
+
+@case
+def tensor_sparse(x, y):
+    return x.to_sparse().to_dense() + y
+
+
+@case
+def tensor_tolist(x, y):
+    return x + y, x[0].tolist()
+
+
+@case
+def tensor_random(x, y):
+    torch.manual_seed(4)
+    return x + torch.rand_like(y) + torch.randn(3) + torch.nn.functional.dropout(y, 0.5, True)
+
+
+@case
+def tensor_generator(x, y):
+    g = torch.Generator().manual_seed(3)
+    return x + torch.rand(3, generator=g)
+
+
+@case
+def func_vmap(x, y):
+    return torch.func.vmap(lambda a, b: (a * b).sum())(x, y)
+
+
+@case
+def func_grad(x, y):
+    return torch.func.grad(lambda a: (a * y).sum())(x)
+
+
+@torch.library.custom_op("dynrun_capture::twice", mutates_args=())
+def twice(t: torch.Tensor) -> torch.Tensor:
+    return t * 2
+
+
+@case
+def custom_operator(x, y):
+    return twice(x) + y
+
+
+class Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        return t * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+@case
+def autograd_function(x, y):
+    return Function.apply(x) + y
+
+
+class Wrapped(torch.Tensor):
+    pass
+
+
+@case
+def tensor_subclass(x, y):
+    return (x.as_subclass(Wrapped) + y).as_subclass(torch.Tensor)
+
+
+@case
+def tensor_numpy(x, y):
+    return x + torch.from_numpy(y.numpy()) * 2
+
+
+@case
+def tensor_storage(x, y):
+    return x + y * (x.data_ptr() != y.data_ptr()) + x.storage_offset() + x.untyped_storage().nbytes()
+
+
+@case
+def tensor_iteration(x, y):
+    out = 0
+    for row, other in zip(x, y):
+        out = out + row * other
+    return out
