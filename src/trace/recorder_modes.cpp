@@ -131,7 +131,7 @@ RecipeId Recorder::recipe_inference_context(PyObject* context) {
   const bool entered = inference_contexts_.at(context);
   RecipeId mode = recipe(entered ? PyBool_FromLong(c10::InferenceMode::is_enabled()) : Py_True);
   if (entered) inference_rebuilt_ = true;
-  return segment_->recipes.add({RecipeKind::kCall, 0, entered ? enter : type, {mode}, {}});
+  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(entered ? enter.get() : type.get()), {mode}, {}});
 }
 
 bool Recorder::inference_mode_is_kept() const { return inference_rebuilt_ || c10::InferenceMode::is_enabled() == entry_state_.inference; }
@@ -152,7 +152,7 @@ RecipeId Recorder::recipe_profiler_record(PyObject* record) {
   if (!enter || !name || !arguments) return kNullRecipe;
   RecipeId first = recipe(name), second = recipe(arguments);
   if (first < 0 || second < 0) return kNullRecipe;
-  return segment_->recipes.add({RecipeKind::kCall, 0, enter, {first, second}, {}});
+  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(enter.get()), {first, second}, {}});
 }
 
 /// Collections that C code makes: collections.deque, collections.defaultdict.
