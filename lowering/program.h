@@ -29,6 +29,7 @@ struct Program {
   std::vector<graph::TensorType> output_types;  // what eager gave: a pass may change an inner value's strides, never these
   std::vector<bool> folded;                     // one an input: its content was read at compile time
   const Options* options = nullptr;
+  bool hidden_alias = false;  // a result shares memory with another value as no view tells: of another dtype, conjugated, unknown
 
   graph::ValueId root(graph::ValueId id) const;
   bool is_view(graph::ValueId id) const { return views.count(id) != 0; }

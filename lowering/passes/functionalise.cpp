@@ -197,19 +197,30 @@ class Functionaliser {
       return false;
     }
     std::unordered_map<ValueId, at::Tensor> roots, results;
-    if (!run_on_meta(node, roots, results)) return false;
+    if (!run_on_meta(node, roots, results)) {
+      program_.hidden_alias = true;
+      return false;
+    }
     std::unordered_map<ValueId, View> found;
+    bool shares = false;
+    for (const auto& [id, result] : results) {
+      for (const auto& [root, storage] : roots) shares = shares || (result.defined() && result.is_alias_of(storage));
+    }
     for (const auto& [id, result] : results) {
       const TensorType& type = program_.graph.type_of(id);
       if (!result.defined() || result.dim() != static_cast<std::int64_t>(type.sizes.size()) || result.sizes() != type.sizes ||
           result.strides() != type.strides || result.scalar_type() != type.dtype || result.is_conj() || result.is_neg()) {
+        program_.hidden_alias |= shares;
         return false;
       }
       for (const auto& [root, storage] : roots) {
         if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset()};
       }
     }
-    if (found.size() != node.outputs.size()) return false;
+    if (found.size() != node.outputs.size()) {
+      program_.hidden_alias |= shares;
+      return false;
+    }
     for (const auto& [id, view] : found) {
       if (outside_.count(view.root) != 0) outside_.insert(id);
       program_.views[id] = view;

@@ -195,6 +195,11 @@ bool Engine::resumes_apart(python::Frame* frame) {
   return options_.vm != kDynrunVmAll || wants(frame);
 }
 
+int Engine::unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) {
+  trace::UnrecordedScope quiet;
+  return work(thread);
+}
+
 void Engine::finished(vm::Machine& machine) {
   std::erase_if(sessions_, [&](const auto& session) { return &session->machine() == &machine; });
 }

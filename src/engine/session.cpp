@@ -401,11 +401,11 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   if (returned) {
     bool base_returned = machine_.result != nullptr;
     detach();
-    return base_returned ? Decision::kReturn : Decision::kResume;
+    return base_returned ? Decision::kReturn : Decision::kReplayed;
   }
   if (segment.continues) state_ = State::kProbe;
   else step(1);
-  return Decision::kResume;
+  return Decision::kReplayed;
 }
 
 }  // namespace dynrun::engine

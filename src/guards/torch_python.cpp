@@ -11,6 +11,8 @@ namespace dynrun::guards {
 
 bool is_plain_tensor(PyObject* object) { return THPVariable_CheckExact(object); }
 
+PyObject* tensor_class() { return THPVariableClass; }
+
 bool is_tensor(PyObject* object) {
   return is_plain_tensor(object) ||
          (THPVariableClass && PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass)));

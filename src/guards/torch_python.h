@@ -7,6 +7,8 @@
 
 namespace dynrun::guards {
 
+/// torch.Tensor (borrowed), or null before torch is there.
+PyObject* tensor_class();
 /// Exactly torch.Tensor or torch.nn.Parameter: no subclass.
 bool is_plain_tensor(PyObject* object);
 /// Any torch.Tensor, subclasses included.

@@ -30,4 +30,15 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+/// A reference for a static variable: it is never dropped, because such variables outlive the interpreter.
+class Kept {
+ public:
+  Kept(Ref object) : object_(object.release()) {}
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
 }  // namespace dynrun::python

@@ -327,7 +327,7 @@ std::string text_attribute(PyObject* object, const char* name) {
 }  // namespace
 
 CallKind classify_operator(PyObject* overload_or_packet) {
-  static const Ref overload_class = import_path("torch._ops:OpOverload"), packet_class = import_path("torch._ops:OpOverloadPacket");
+  static const python::Kept overload_class = import_path("torch._ops:OpOverload"), packet_class = import_path("torch._ops:OpOverloadPacket");
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(overload_or_packet));
   if (type != overload_class.get() && type != packet_class.get()) return {};
   Ref function = Ref::steal(PyObject_GetAttrString(overload_or_packet, "_op"));

@@ -34,7 +34,7 @@ bool same_value(PyObject* a, PyObject* b) {
 
 /// _random.Random, whose objects hold nothing but their state.
 PyTypeObject* generator_type() {
-  static const Ref type = [] {
+  static const python::Kept type = [] {
     Ref module = Ref::steal(PyImport_ImportModule("_random"));
     return Ref::steal(module ? PyObject_GetAttrString(module.get(), "Random") : nullptr);
   }();

@@ -1,5 +1,7 @@
 #include "trace/recorder.h"
 
+#include "guards/torch_python.h"
+
 #include "python/compat.h"
 
 #include <array>
@@ -11,6 +13,31 @@ using bytecode::Opcode;
 using guards::kNoSource;
 using guards::SourceKind;
 using python::Ref;
+
+namespace {
+
+/// What operators and built-in functions look up in a tensor's class without saying so.
+constexpr const char* kTensorMethods[] = {
+    "__add__",      "__radd__",     "__iadd__",    "__sub__",      "__rsub__",    "__isub__",   "__mul__",   "__rmul__",  "__imul__",    "__matmul__",
+    "__rmatmul__",  "__imatmul__",  "__truediv__", "__rtruediv__", "__itruediv__", "__floordiv__", "__rfloordiv__", "__ifloordiv__", "__mod__", "__rmod__",
+    "__imod__",     "__pow__",      "__rpow__",    "__ipow__",     "__and__",     "__rand__",   "__iand__",  "__or__",    "__ror__",     "__ior__",
+    "__xor__",      "__rxor__",     "__ixor__",    "__lshift__",   "__rlshift__", "__ilshift__", "__rshift__", "__rrshift__", "__irshift__", "__neg__",
+    "__pos__",      "__abs__",      "__invert__",  "__eq__",       "__ne__",      "__lt__",     "__le__",    "__gt__",    "__ge__",      "__len__",
+    "__bool__",     "__int__",      "__float__",   "__complex__",  "__index__",   "__iter__",   "__getitem__", "__setitem__", "__contains__", "__hash__",
+    "__format__",   "__repr__",     "__str__",     "__reversed__", "__torch_function__"};
+
+void watch_tensor_methods(guards::Program& guards) {
+  static const auto names = [] {
+    std::vector<PyObject*> interned;
+    for (const char* name : kTensorMethods) interned.push_back(PyUnicode_InternFromString(name));
+    return interned;
+  }();
+  auto* type = reinterpret_cast<PyTypeObject*>(guards::tensor_class());
+  if (type == nullptr) return;
+  for (PyObject* name : names) guards.note_type_lookup(type, name, _PyType_Lookup(type, name));
+}
+
+}  // namespace
 
 Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
     : machine_(machine), base_(base), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards), host_(segment_->host),
@@ -31,6 +58,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
   kept_ = static_cast<int>(entry_.size());
   frames_ = 1;
   pending_machine_ = &machine;
+  watch_tensor_methods(guards_);
   for (std::size_t depth = 0; depth < entry_.size(); depth++) {
     auto frame = static_cast<std::int32_t>(depth);
     // Which function runs in the frame decides about its code, globals and closure.
@@ -166,6 +194,7 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   guards_.set_line(line);
   host_.set_line(line);
   if (turned_around(machine, activation)) return cut_here("a turn of a loop");
+  if (lets_go_visibly(activation, in)) return cut(BreakId::k_opaque_operation, "the end of an object that the program is told of");
   require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called
   operators_.host_arguments.clear();
   if (auto settled = settle_operands(activation, in)) return *settled;

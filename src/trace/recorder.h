@@ -427,7 +427,9 @@ class Recorder {
   RecipeId recipe_class(PyObject* object);
 
   /// Whether the instruction lets go of an object whose end the program may see. (recorder_lifetimes.cpp)
-  bool lets_go_visibly(vm::Activation& activation, const bytecode::Instruction& in) const;
+  bool lets_go_visibly(vm::Activation& activation, const bytecode::Instruction& in);
+  bool any_end_is_seen(PyObject* object, int levels);
+  bool any_item_end_is_seen(PyObject* dict, int levels);
 
   // Ends. (recorder_exit.cpp)
   Flow prepare(vm::Activation& activation, const bytecode::Instruction& instruction, int operands, Then then);

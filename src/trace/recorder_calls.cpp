@@ -386,7 +386,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   }
   if (name == "_abc_instancecheck" || name == "_abc_subclasscheck") {
     // What abstract classes count as theirs changes when one is registered; a counter tells.
-    static const Ref token_function = [] {
+    static const python::Kept token_function = [] {
       Ref module = Ref::steal(PyImport_ImportModule("_abc"));
       return Ref::steal(module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr);
     }();

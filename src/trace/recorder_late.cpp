@@ -224,13 +224,13 @@ bool Recorder::tensor_text_is_plain(PyObject* tensor) {
 
 /// f-strings: what is formatted and joined.
 std::optional<Flow> Recorder::late_text(vm::Activation& activation, const Instruction& in) {
-  static const Ref format = builtin("format"), str = builtin("str"), repr = builtin("repr"), ascii = builtin("ascii");
+  static const python::Kept format = builtin("format"), str = builtin("str"), repr = builtin("repr"), ascii = builtin("ascii");
   int count = operands_of(in);
   bool any = false;
   for (int i = 1; i <= count; i++) any = any || is_late(activation.peek(i));
   if (in.opcode == Opcode::kBuildString) {
     if (!any) return std::nullopt;
-    static const Ref join = Ref::steal(PyObject_GetAttrString(Ref::steal(PyUnicode_New(0, 0)).get(), "join"));
+    static const python::Kept join = Ref::steal(PyObject_GetAttrString(Ref::steal(PyUnicode_New(0, 0)).get(), "join"));
     Ref parts = Ref::steal(PyTuple_New(count));
     for (int i = 0; i < count; i++) PyTuple_SET_ITEM(parts.get(), i, Py_NewRef(activation.peek(count - i)));
     learn_fresh(parts.get());
@@ -254,7 +254,7 @@ std::optional<Flow> Recorder::late_text(vm::Activation& activation, const Instru
 std::optional<Flow> Recorder::late_binary(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   int op = in.argument >= NB_INPLACE_ADD ? in.argument - NB_INPLACE_ADD : in.argument;
-  static const Ref add = function_of("operator", "add"), subtract = function_of("operator", "sub"), multiply = function_of("operator", "mul"),
+  static const python::Kept add = function_of("operator", "add"), subtract = function_of("operator", "sub"), multiply = function_of("operator", "mul"),
                    divide = function_of("operator", "truediv"), floor = function_of("operator", "floordiv"), modulo = function_of("operator", "mod");
   if (op == NB_REMAINDER && PyUnicode_CheckExact(left)) return late_percent(activation, modulo.get());
   if (!is_late(left) && !is_late(right)) return std::nullopt;
@@ -362,7 +362,7 @@ std::optional<Flow> Recorder::settle_operands(vm::Activation& activation, const 
 
 /// The same for a call's arguments.
 std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallSite& site) {
-  static const Ref str = builtin("str"), repr = builtin("repr"), format = builtin("format"), round = builtin("round"), abs = builtin("abs"),
+  static const python::Kept str = builtin("str"), repr = builtin("repr"), format = builtin("format"), round = builtin("round"), abs = builtin("abs"),
                    single = builtin("float"), whole = builtin("int");
   PyObject* callee = site.callee;
   const bool direct = vm::current_machine() == &machine_ && site.keyword_names == nullptr && !site.arguments.empty();
@@ -399,7 +399,7 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
 
 /// A tensor's only element as a number.
 std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& site) {
-  static const Ref item = function_of("torch._C", "TensorBase");
+  static const python::Kept item = function_of("torch._C", "TensorBase");
   static PyObject* const method = item ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(item.get()), Ref::steal(PyUnicode_InternFromString("item")).get()) : nullptr;
   const bool converts = site.callee == reinterpret_cast<PyObject*>(&PyFloat_Type) || site.callee == reinterpret_cast<PyObject*>(&PyLong_Type);
   bool asks = site.callee == method;
@@ -422,7 +422,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
 
 /// A tensor's elements as a list, which nobody looks into before the segment ends.
 std::optional<Flow> Recorder::call_list(vm::Activation& activation, CallSite& site) {
-  static const Ref type = function_of("torch._C", "TensorBase");
+  static const python::Kept type = function_of("torch._C", "TensorBase");
   static PyObject* const method = type ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type.get()), Ref::steal(PyUnicode_InternFromString("tolist")).get()) : nullptr;
   if (site.callee != method || site.arguments.size() != 1 || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
   PyObject* object = site.arguments[0];
@@ -480,7 +480,7 @@ std::optional<Flow> Recorder::call_clock(vm::Activation& activation, const Instr
 /// A draw from one of the random module's generators, or its seeding: made of a copy that takes the generator's place when the
 /// replay goes through.
 std::optional<Flow> Recorder::call_generator(vm::Activation& activation, CallSite& site, PyObject* callable, PyObject* self) {
-  static const Ref base = function_of("_random", "Random"), random = function_of("random", "Random");
+  static const python::Kept base = function_of("_random", "Random"), random = function_of("random", "Random");
   if (!base || !self || Py_TYPE(self) != reinterpret_cast<PyTypeObject*>(random.get()) || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
   auto* type = reinterpret_cast<PyTypeObject*>(base.get());
   PyObject* descriptor = nullptr;

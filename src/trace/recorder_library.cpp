@@ -111,7 +111,7 @@ PyObject* is_handling(PyObject*, PyObject*) {
 /// Nobody further out handles an exception when the segment begins.
 void Recorder::require_nothing_handled() {
   static PyMethodDef definition{"is_handling", is_handling, METH_NOARGS, nullptr};
-  static const Ref function = Ref::steal(PyCFunction_New(&definition, nullptr));
+  static const python::Kept function = Ref::steal(PyCFunction_New(&definition, nullptr));
   host_.require_equal(host_.compute(HostKind::kCall, 0, {}, function.get(), Py_False), Py_False);
 }
 

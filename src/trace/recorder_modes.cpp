@@ -99,9 +99,9 @@ PyObject* entered_context(PyObject* type, PyObject* mode) {
 }  // namespace
 
 bool Recorder::is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments) {
-  static const Ref type = inference_class("torch.autograd.grad_mode", "inference_mode");
-  static const Ref enter = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__enter__")) : Ref();
-  static const Ref leave = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__exit__")) : Ref();
+  static const python::Kept type = inference_class("torch.autograd.grad_mode", "inference_mode");
+  static const python::Kept enter = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__enter__")) : Ref();
+  static const python::Kept leave = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__exit__")) : Ref();
   if (function != enter.get() && function != leave.get()) return false;
   if (arguments.empty() || !is_fresh(arguments[0]) || reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])) != type.get()) return false;
   if (vm::current_machine() != &machine_) return false;
@@ -126,8 +126,8 @@ void Recorder::note_inference_switch(PyObject* manager) {
 
 RecipeId Recorder::recipe_inference_context(PyObject* context) {
   static PyMethodDef definition{"entered_context", entered_context, METH_O, nullptr};
-  static const Ref type = inference_class("torch._C", "_InferenceMode");
-  static const Ref enter = Ref::steal(PyCFunction_New(&definition, type.get()));
+  static const python::Kept type = inference_class("torch._C", "_InferenceMode");
+  static const python::Kept enter = Ref::steal(PyCFunction_New(&definition, type.get()));
   const bool entered = inference_contexts_.at(context);
   RecipeId mode = recipe(entered ? PyBool_FromLong(c10::InferenceMode::is_enabled()) : Py_True);
   if (entered) inference_rebuilt_ = true;
@@ -140,7 +140,7 @@ bool Recorder::inference_mode_is_kept() const { return inference_rebuilt_ || c10
 RecipeId Recorder::recipe_profiler_record(PyObject* record) {
   auto found = profiler_records_.find(record);
   PyObject* dict = found == profiler_records_.end() ? nullptr : guards::instance_dict(found->second.get());
-  static const Ref enter = [] {
+  static const python::Kept enter = [] {
     Ref torch = Ref::steal(PyImport_ImportModule("torch"));
     Ref ops = Ref::steal(torch ? PyObject_GetAttrString(torch.get(), "ops") : nullptr);
     Ref profiler = Ref::steal(ops ? PyObject_GetAttrString(ops.get(), "profiler") : nullptr);

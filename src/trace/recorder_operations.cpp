@@ -414,8 +414,8 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   if (is_volatile(key)) {
     // One of some numbers or texts: which one is computed.
-    static const Ref operators = Ref::steal(PyImport_ImportModule("operator"));
-    static const Ref getitem = Ref::steal(operators ? PyObject_GetAttrString(operators.get(), "getitem") : nullptr);
+    static const python::Kept operators = Ref::steal(PyImport_ImportModule("operator"));
+    static const python::Kept getitem = Ref::steal(operators ? PyObject_GetAttrString(operators.get(), "getitem") : nullptr);
     if (!holds_only_operands(container) || !resolve_deep(container) || !getitem) return cut_unsettled(BreakId::k_changing_number, label().c_str());
     Ref items = Ref::steal(PySequence_Tuple(container));
     return compute_host(activation, in, HostKind::kCall, 0, {items.get(), key}, getitem.get(), 2);

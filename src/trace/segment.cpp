@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <stdexcept>
 
@@ -213,21 +214,54 @@ struct VerifyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Memory that one or several storages lie in: two of them may share it behind torch's back, by way of numpy.
+struct Memory {
+  const char *begin, *end;
+  at::Tensor copy;  // bytes
+};
+
+std::vector<Memory> copy_memory(const std::vector<at::Tensor>& inputs) {
+  std::vector<Memory> ranges, merged;
+  for (const at::Tensor& input : inputs) {
+    auto* begin = static_cast<const char*>(input.storage().data());
+    if (input.is_cpu() && begin) ranges.push_back({begin, begin + input.storage().nbytes(), {}});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
+  for (const Memory& range : ranges) {
+    if (!merged.empty() && range.begin < merged.back().end) merged.back().end = std::max(merged.back().end, range.end);
+    else if (range.begin != range.end) merged.push_back(range);
+  }
+  for (Memory& memory : merged) {
+    memory.copy = at::empty({memory.end - memory.begin}, at::kByte);
+    std::memcpy(memory.copy.data_ptr(), memory.begin, static_cast<std::size_t>(memory.end - memory.begin));
+  }
+  return merged;
+}
+
+/// A storage as `original` is, over the copy of its memory; without memory (meta tensors, no elements) one of its own.
+c10::Storage copy_storage(const at::Tensor& original, const std::vector<Memory>& memories) {
+  auto bytes = static_cast<std::int64_t>(original.storage().nbytes());
+  auto* begin = static_cast<const char*>(original.storage().data());
+  auto memory = std::find_if(memories.begin(), memories.end(), [&](const Memory& m) { return m.begin <= begin && begin < m.end; });
+  if (!original.is_cpu() || !begin || memory == memories.end()) {
+    at::Tensor whole = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(original.device()));
+    whole.copy_(at::empty({0}, whole.options()).set_(original.storage(), 0, {bytes}, {1}));
+    return whole.storage();
+  }
+  char* place = static_cast<char*>(memory->copy.data_ptr()) + (begin - memory->begin);
+  return at::from_blob(place, {bytes}, [kept = memory->copy](void*) {}, at::kByte).storage();
+}
+
 /// Copies of the inputs before the run, with the sharing among them kept.
 std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
   std::unordered_map<const void*, c10::Storage> storages;
   std::vector<at::Tensor> copies;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   at::AutoDispatchBelowADInplaceOrView below;
+  const std::vector<Memory> memories = copy_memory(inputs);
   for (const at::Tensor& input : inputs) {
     auto [at, fresh] = storages.try_emplace(input.storage().unsafeGetStorageImpl());
-    if (fresh) {
-      auto bytes = static_cast<std::int64_t>(input.storage().nbytes());
-      at::Tensor whole = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(input.device()));
-      at::Tensor raw = at::empty({0}, whole.options()).set_(input.storage(), 0, {bytes}, {1});
-      whole.copy_(raw);
-      at->second = whole.storage();
-    }
+    if (fresh) at->second = copy_storage(input, memories);
     at::Tensor copy = at::empty({0}, input.options()).set_(at->second, input.storage_offset(), input.sizes(), input.strides());
     if (input.is_conj()) copy._set_conj(true);
     if (input.is_neg()) copy._set_neg(true);
@@ -241,7 +275,12 @@ std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
 void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copies, const std::vector<at::Tensor>& outputs) {
   if (segment.graph->any_grad_mode() && std::any_of(outputs.begin(), outputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
   c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> expected = runtime::make_replayer(segment.graph)->run(copies);
+  std::vector<at::Tensor> expected;
+  try {
+    expected = runtime::make_replayer(segment.graph)->run(copies);
+  } catch (const std::exception& error) {
+    throw VerifyError(std::string("the operators raise where the segment did not: ") + error.what());
+  }
   for (std::size_t i = 0; i < outputs.size(); i++) {
     const at::Tensor &got = outputs[i], &want = expected[i];
     bool low = got.scalar_type() == at::kBFloat16 || got.scalar_type() == at::kHalf;
@@ -307,6 +346,7 @@ void set_autocast(const Segment::Autocast& state) {
   at::autocast::set_autocast_enabled(at::kCPU, state.enabled);
   at::autocast::set_autocast_dtype(at::kCPU, state.dtype);
   at::autocast::set_autocast_cache_enabled(state.cache);
+  at::autocast::clear_cache();  // leaving the outermost region does; whatever lay between, a cast is only made again
   int nesting = at::autocast::increment_nesting();
   while (nesting < state.nesting) nesting = at::autocast::increment_nesting();
   while (nesting > state.nesting) nesting = at::autocast::decrement_nesting();

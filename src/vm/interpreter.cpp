@@ -47,6 +47,10 @@ Interpreter::Interpreter(PyThreadState* state)
   parent = current;
 }
 
+int Interpreter::attend() {
+  return observer && the_hook.engine ? the_hook.engine->unrecorded(&dynrun_handle_pending, thread) : dynrun_handle_pending(thread);
+}
+
 void Interpreter::make_current() { current = this; }
 void Interpreter::leave_current() { current = static_cast<Interpreter*>(parent); }
 
@@ -344,6 +348,10 @@ bool Interpreter::observe(Decision decision) {
     case Decision::kExecute:
     case Decision::kResume:
       return true;
+    case Decision::kReplayed:
+      if (!wants_attention() || attend() == 0) return true;
+      observer = nullptr;  // as after any error: handlers run unseen
+      [[fallthrough]];
     case Decision::kRaise: {
       const Instruction& raising = top->code->instructions[top->pc];
       top->frame->previous_instruction = code_units(top->frame->code) + raising.offset;

@@ -52,10 +52,12 @@ class Interpreter final : public Machine {
   bool wants_attention() const { return *eval_breaker_ != 0; }
   /// After a call into C: signals and the like, and a switch to tracing.
   Status after_call() {
-    if (wants_attention() && dynrun_handle_pending(thread) < 0) return Status::kError;
+    if (wants_attention() && attend() < 0) return Status::kError;
     return tracing_switched() ? Status::kHandOver : Status::kNext;
   }
-  Status check_attention() { return wants_attention() && dynrun_handle_pending(thread) < 0 ? Status::kError : Status::kNext; }
+  Status check_attention() { return wants_attention() && attend() < 0 ? Status::kError : Status::kNext; }
+  /// Signals and the like. Negative with a Python error set.
+  int attend();
 
   PyThreadState* const thread;
 

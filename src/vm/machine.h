@@ -51,6 +51,7 @@ struct Activation {
 enum class Decision : std::uint8_t {
   kExecute,  // run it as usual; `after` follows when it is done
   kResume,  // the observer has done it, or has changed the chain: look at machine.top again and go on (`after` does not follow)
+  kReplayed,  // as kResume, by a replay: it may stand for many jumps, at which signals and the like would have been looked at
   kRaise,   // a Python error is set: unwind from this instruction
   kReturn,  // the base activation has returned machine.result
   kHandOver,  // give the top frame to CPython's evaluator; its caller goes on here
@@ -91,6 +92,8 @@ class Engine {
   virtual Observer* looping(Machine&, Activation&) { return nullptr; }
   /// Whether a generator that a machine without an observer is about to resume shall get a machine of its own.
   virtual bool resumes_apart(python::Frame*) { return false; }
+  /// Runs `work` (signal handlers, the garbage collector: code that is not the program's next) without recording it.
+  virtual int unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) { return work(thread); }
   /// The machine is done or being unwound; an observer attached to it must let go.
   virtual void finished(Machine& machine) = 0;
 };

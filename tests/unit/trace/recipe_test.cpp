@@ -99,7 +99,7 @@ TEST_CASE("functions, cells, methods and iterators come back in the state they w
   node.kind = RecipeKind::kFunction;
   node.object = python.eval("f.__code__");
   node.children = {it.source(globals.get()), it.constant(python.eval("(7,)")), it.constant(python.eval("{'flag': 8}")),
-                   it.add(RecipeKind::kTuple, {cell}), kNullRecipe};
+                   it.add(RecipeKind::kTuple, {cell}), kNullRecipe, kNullRecipe, kNullRecipe, kNullRecipe};
   node.names = {python.eval("'f'"), python.eval("'outer.f'")};
   RecipeId function = it.book.add(std::move(node));
   Ref items = python.eval("items");
