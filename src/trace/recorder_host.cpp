@@ -7,6 +7,7 @@
 #include "python/compat.h"
 #include "trace/recorder.h"
 
+#include <cmath>
 #include <string_view>
 #include <unordered_set>
 
@@ -42,6 +43,7 @@ HostId Recorder::host_of(PyObject* object) {
 /// Numbers that were another one before; and floats that live across a break, which are rarely the same twice.
 bool Recorder::wants_host(PyObject* object, SourceId source) {
   if (!is_number(object) || source == guards::kNoSource) return false;
+  if (PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object))) return false;  // containers find it by identity: no copies
   if (limits_.varying && !limits_.varying->empty() && limits_.varying->count(guards_.describe(source))) return true;
   bool after_break = segment_->entry.frames.back().second > 0;
   guards::SourceKind kind = guards_.kind(source);
