@@ -387,7 +387,7 @@ const RuleTable& pointwise_rules() {
       {"aten::log1p", float_unary<PointOp::kLog1p>},
       {"aten::log2", float_unary<PointOp::kLog2>},
       {"aten::log10", float_unary<PointOp::kLog10>},
-      {"aten::sqrt", float_unary<PointOp::kSqrt>},
+      // Not aten::sqrt: eager's (MKL's) is not rounded correctly, and optimisers divide by it, which blows the difference up.
       {"aten::sin", float_unary<PointOp::kSin>},
       {"aten::cos", float_unary<PointOp::kCos>},
       {"aten::tan", float_unary<PointOp::kTan>},

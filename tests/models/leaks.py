@@ -128,6 +128,7 @@ def held():
 def growth(run, warm, turns):
     """What `turns` calls of `run` left behind after `warm` earlier ones, as texts."""
     run(warm)
+    held()  # the first look imports a codec
     before = held()
     run(turns)
     grown = [after - was for after, was in zip(held(), before)]
