@@ -190,6 +190,15 @@ class Functionaliser {
            outside_.count(program_.root(node.arguments[0].value())) != 0;
   }
 
+  static bool shares_memory(const std::unordered_map<ValueId, at::Tensor>& roots, const std::unordered_map<ValueId, at::Tensor>& results) {
+    for (const auto& [id, result] : results) {
+      for (const auto& [root, storage] : roots) {
+        if (result.defined() && result.is_alias_of(storage)) return true;
+      }
+    }
+    return false;
+  }
+
   bool take_view(const Node& node) {
     if (!may_alias(node) || node.outputs.empty()) return false;
     if (has_unknown_offset(node)) {
@@ -202,25 +211,21 @@ class Functionaliser {
       return false;
     }
     std::unordered_map<ValueId, View> found;
-    bool shares = false;
-    for (const auto& [id, result] : results) {
-      for (const auto& [root, storage] : roots) shares = shares || (result.defined() && result.is_alias_of(storage));
-    }
+    auto no_view = [&] {
+      program_.hidden_alias |= shares_memory(roots, results);
+      return false;
+    };
     for (const auto& [id, result] : results) {
       const TensorType& type = program_.graph.type_of(id);
       if (!result.defined() || result.dim() != static_cast<std::int64_t>(type.sizes.size()) || result.sizes() != type.sizes ||
           result.strides() != type.strides || result.scalar_type() != type.dtype || result.is_conj() || result.is_neg()) {
-        program_.hidden_alias |= shares;
-        return false;
+        return no_view();
       }
       for (const auto& [root, storage] : roots) {
         if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset()};
       }
     }
-    if (found.size() != node.outputs.size()) {
-      program_.hidden_alias |= shares;
-      return false;
-    }
+    if (found.size() != node.outputs.size()) return no_view();
     for (const auto& [id, view] : found) {
       if (outside_.count(view.root) != 0) outside_.insert(id);
       program_.views[id] = view;

@@ -168,15 +168,18 @@ bool Engine::wants(python::Frame* frame) {
   return false;
 }
 
+Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now) {
+  std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
+  sessions_.push_back(std::make_unique<Session>(*this, machine, activation, compile_now));
+  return sessions_.back().get();
+}
+
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
   if (trace::inside_operator() || PyThreadState_Get()->tracing) return nullptr;
   if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
-  bool now = is_marked(activation.frame);
-  std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
-  sessions_.push_back(std::make_unique<Session>(*this, machine, activation, now));
-  return sessions_.back().get();
+  return begin_session(machine, activation, is_marked(activation.frame));
 }
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
@@ -184,11 +187,7 @@ vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation)
   return starting(machine, activation);
 }
 
-vm::Observer* Engine::looping(vm::Machine& machine, vm::Activation& activation) {
-  std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
-  sessions_.push_back(std::make_unique<Session>(*this, machine, activation, false));
-  return sessions_.back().get();
-}
+vm::Observer* Engine::looping(vm::Machine& machine, vm::Activation& activation) { return begin_session(machine, activation, false); }
 
 bool Engine::resumes_apart(python::Frame* frame) {
   if (Session::recording_here()) return false;
@@ -331,7 +330,6 @@ void Engine::count_replay(const trace::Segment& segment) {
   report_.operators_captured += segment.operators;
   report_.frames_replayed += segment.frames;
   replayed_operators_ += segment.operators;
-  replayed_since_start_ += segment.operators;
 }
 
 void Engine::mark(PyObject* object) {
@@ -360,7 +358,7 @@ void Engine::forget_segments() {
 
 report::Report Engine::report() const {
   report::Report report = report_;
-  report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_;
+  report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
   report.frames_vm = vm::counters().frames_vm;
   report.frames_cpython = vm::counters().frames_cpython;
   report.frames_handed_over = vm::counters().handed_over;
@@ -370,7 +368,7 @@ report::Report Engine::report() const {
 
 void Engine::reset_report() {
   report_ = {};
-  replayed_operators_ = 0;
+  replayed_before_ = replayed_operators_;
   operators_before_ = trace::operator_count().load();
   vm::counters() = {};
 }

@@ -82,7 +82,7 @@ class Engine final : public vm::Engine {
   }
   /// Operators that recordings ran, since the start.
   std::uint64_t recorded_operators() const { return recorded_operators_; }
-  std::uint64_t captured_operators() const { return recorded_operators_ + replayed_since_start_; }
+  std::uint64_t captured_operators() const { return recorded_operators_ + replayed_operators_; }
   Loops& loops() { return loops_; }
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
@@ -98,6 +98,7 @@ class Engine final : public vm::Engine {
   static int& disabled_depth();  // of this thread
 
  private:
+  Session* begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now);
   bool is_marked(python::Frame* frame);
   /// Counts the visit.
   bool is_hot(python::Frame* frame);
@@ -112,8 +113,8 @@ class Engine final : public vm::Engine {
   std::vector<python::Ref> apart_codes_;  // keeps their addresses
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
-  std::uint64_t replayed_operators_ = 0;
-  std::uint64_t recorded_operators_ = 0, replayed_since_start_ = 0;
+  std::uint64_t recorded_operators_ = 0, replayed_operators_ = 0;  // since the start
+  std::uint64_t replayed_before_ = 0;                              // of these, before the report was reset
   Loops loops_{*this};
 };
 

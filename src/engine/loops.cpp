@@ -65,7 +65,8 @@ bool Loops::is_ready() {
     return false;
   }
   monitoring_ = Py_NewRef(monitoring);
-  disable_ = Py_NewRef(disable.get());
+  jump_ = jump.release();
+  disable_ = disable.release();
   tool_ = Tool::kOurs;
   return true;
 }
@@ -93,9 +94,7 @@ void Loops::consider(PyCodeObject* code, PyObject* globals) {
   const bytecode::Code* decoded = bytecode::decode(code);
   if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;
   PyObject* raised = PyErr_GetRaisedException();
-  Ref events = Ref::steal(PyObject_GetAttrString(monitoring_, "events"));
-  Ref jump = events ? Ref::steal(PyObject_GetAttrString(events.get(), "JUMP")) : Ref();
-  Ref set = jump ? Ref::steal(PyObject_CallMethod(monitoring_, "set_local_events", "iOO", DYNRUN_MONITORING_TOOL, code, jump.get())) : Ref();
+  Ref set = Ref::steal(PyObject_CallMethod(monitoring_, "set_local_events", "iOO", DYNRUN_MONITORING_TOOL, code, jump_));
   PyErr_SetRaisedException(raised);
 }
 

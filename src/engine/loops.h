@@ -23,6 +23,8 @@ class Loops {
   void consider_running();
   /// A watched backward jump of `frame`, in code units. False with an error set. `*done`: need not be told of this jump again.
   bool jumped(python::Frame* frame, int from, int to, bool* done);
+  /// sys.monitoring.DISABLE (borrowed)
+  PyObject* disable() const { return disable_; }
 
  private:
   struct Loop {
@@ -49,13 +51,10 @@ class Loops {
   std::unordered_map<const PyCodeObject*, python::Ref> considered_;  // a weak reference each
   std::unordered_map<const bytecode::Code*, CodeLoops> loops_;
   enum class Tool : std::uint8_t { kUnasked, kOurs, kTaken } tool_ = Tool::kUnasked;
-  PyObject *monitoring_ = nullptr, *disable_ = nullptr;
+  PyObject *monitoring_ = nullptr, *jump_ = nullptr, *disable_ = nullptr;  // sys.monitoring, and of it events.JUMP and DISABLE
   Loop* measured_ = nullptr;
   PyThreadState* measuring_thread_ = nullptr;
   bool counted_before_ = false;  // whether operators were counted before the measured turn
-
- public:
-  PyObject* disable() const { return disable_; }
 };
 
 }  // namespace dynrun::engine

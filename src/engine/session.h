@@ -22,8 +22,6 @@ class Session final : public vm::Observer {
   bool follows(vm::Machine& machine, PyObject* generator) override;
   void giving_back(vm::Machine& machine) override;
 
-  /// Operators recorded or replayed so far.
-  std::uint64_t captured() const { return captured_; }
   bool idle() const { return state_ == State::kIdle; }
   vm::Machine& machine() { return machine_; }
   /// The session that records on this thread, or null.

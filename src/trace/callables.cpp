@@ -21,20 +21,6 @@ std::unordered_map<PyObject*, CallKind>& table() {
   return *kinds;
 }
 
-Ref import_path(const std::string& path) {
-  // "module:attribute.attribute"
-  auto colon = path.find(':');
-  Ref object = Ref::steal(PyImport_ImportModule(path.substr(0, colon).c_str()));
-  std::string rest = colon == std::string::npos ? "" : path.substr(colon + 1);
-  while (object && !rest.empty()) {
-    auto dot = rest.find('.');
-    object = Ref::steal(PyObject_GetAttrString(object.get(), rest.substr(0, dot).c_str()));
-    rest = dot == std::string::npos ? "" : rest.substr(dot + 1);
-  }
-  if (!object) PyErr_Clear();
-  return object;
-}
-
 void put(const Ref& object, CallKind kind) {
   if (object) table()[Py_NewRef(object.get())] = kind;
 }
@@ -261,6 +247,19 @@ void add_torch() {
 }
 
 }  // namespace
+
+Ref import_path(const std::string& path) {
+  auto colon = path.find(':');
+  Ref object = Ref::steal(PyImport_ImportModule(path.substr(0, colon).c_str()));
+  std::string rest = colon == std::string::npos ? "" : path.substr(colon + 1);
+  while (object && !rest.empty()) {
+    auto dot = rest.find('.');
+    object = Ref::steal(PyObject_GetAttrString(object.get(), rest.substr(0, dot).c_str()));
+    rest = dot == std::string::npos ? "" : rest.substr(dot + 1);
+  }
+  if (!object) PyErr_Clear();
+  return object;
+}
 
 void build_callable_table() {
   add_torch();

@@ -1,6 +1,8 @@
 #pragma once
 // What a call of C code means to the recorder: every C callable is in one class, from one table.
 
+#include "python/reference.h"
+
 #include <Python.h>
 
 #include <cstdint>
@@ -49,6 +51,9 @@ struct CallKind {
   CallClass call_class = CallClass::kOpaque;
   Model model = Model::kNone;
 };
+
+/// What lies at "module:attribute.attribute"; null, without an error, where there is none.
+python::Ref import_path(const std::string& path);
 
 /// The object that a built-in method is bound to, borrowed; null for a module's function, a class's static one, or pybind11's.
 PyObject* bound_object(PyObject* function);

@@ -1,5 +1,7 @@
 #include "trace/host.h"
 
+#include "trace/callables.h"
+
 #include <fmt/format.h>
 #include <opcode.h>
 
@@ -34,10 +36,7 @@ bool same_value(PyObject* a, PyObject* b) {
 
 /// _random.Random, whose objects hold nothing but their state.
 PyTypeObject* generator_type() {
-  static const python::Kept type = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_random"));
-    return Ref::steal(module ? PyObject_GetAttrString(module.get(), "Random") : nullptr);
-  }();
+  static const python::Kept type = import_path("_random:Random");
   return reinterpret_cast<PyTypeObject*>(type.get());
 }
 

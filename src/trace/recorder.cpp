@@ -1,8 +1,8 @@
 #include "trace/recorder.h"
 
 #include "guards/torch_python.h"
-
 #include "python/compat.h"
+#include "trace/operator_methods.h"
 
 #include <array>
 
@@ -16,20 +16,21 @@ using python::Ref;
 
 namespace {
 
-/// What operators and built-in functions look up in a tensor's class without saying so.
-constexpr const char* kTensorMethods[] = {
-    "__add__",      "__radd__",     "__iadd__",    "__sub__",      "__rsub__",    "__isub__",   "__mul__",   "__rmul__",  "__imul__",    "__matmul__",
-    "__rmatmul__",  "__imatmul__",  "__truediv__", "__rtruediv__", "__itruediv__", "__floordiv__", "__rfloordiv__", "__ifloordiv__", "__mod__", "__rmod__",
-    "__imod__",     "__pow__",      "__rpow__",    "__ipow__",     "__and__",     "__rand__",   "__iand__",  "__or__",    "__ror__",     "__ior__",
-    "__xor__",      "__rxor__",     "__ixor__",    "__lshift__",   "__rlshift__", "__ilshift__", "__rshift__", "__rrshift__", "__irshift__", "__neg__",
-    "__pos__",      "__abs__",      "__invert__",  "__eq__",       "__ne__",      "__lt__",     "__le__",    "__gt__",    "__ge__",      "__len__",
-    "__bool__",     "__int__",      "__float__",   "__complex__",  "__index__",   "__iter__",   "__getitem__", "__setitem__", "__contains__", "__hash__",
-    "__format__",   "__repr__",     "__str__",     "__reversed__", "__torch_function__"};
+/// What operators and built-in functions look up in a tensor's class without saying so, besides the binary operators' methods.
+constexpr const char* kTensorMethods[] = {"__neg__",     "__pos__",      "__abs__",  "__invert__", "__eq__",   "__ne__",      "__lt__",       "__le__",
+                                          "__gt__",      "__ge__",       "__len__",  "__bool__",   "__int__",  "__float__",   "__complex__",  "__index__",
+                                          "__iter__",    "__getitem__",  "__setitem__", "__contains__", "__hash__", "__format__", "__repr__", "__str__",
+                                          "__reversed__", "__torch_function__"};
 
 void watch_tensor_methods(guards::Program& guards) {
   static const auto names = [] {
     std::vector<PyObject*> interned;
     for (const char* name : kTensorMethods) interned.push_back(PyUnicode_InternFromString(name));
+    for (const char* name : kInPlaceMethods) interned.push_back(PyUnicode_InternFromString(name));
+    for (const char* name : kBinaryMethods) {
+      interned.push_back(PyUnicode_InternFromString(name));
+      interned.push_back(PyUnicode_InternFromString((std::string("__r") + (name + 2)).c_str()));
+    }
     return interned;
   }();
   auto* type = reinterpret_cast<PyTypeObject*>(guards::tensor_class());

@@ -413,6 +413,7 @@ class Recorder {
   bool is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments);
   bool may_enter_inference() const;
   void note_inference_switch(PyObject* self);
+  bool is_inference_context(PyObject* object) const;
   RecipeId recipe_inference_context(PyObject* context);
   /// The inference mode at the exit is the entry's, or a context that is rebuilt sets it.
   bool inference_mode_is_kept() const;

@@ -194,8 +194,8 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
 /// The gradient of a leaf that has none: that it has none is required.
 Recorder::Attribute Recorder::look_up_gradient(PyObject* object) {
   static const python::Kept getter = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("operator"));
-    Ref made = Ref::steal(module ? PyObject_CallMethod(module.get(), "attrgetter", "s", "grad") : nullptr);
+    Ref type = import_path("operator:attrgetter");
+    Ref made = Ref::steal(type ? PyObject_CallFunction(type.get(), "s", "grad") : nullptr);
     PyErr_Clear();
     return made;
   }();

@@ -37,10 +37,7 @@ PyObject* type_call() {
 /// Whether the frame is that of torch.Tensor.__hash__, called by C code.
 bool is_tensor_hash(vm::Activation& activation) {
   static PyObject* code = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("torch"));
-    Ref type = Ref::steal(module ? PyObject_GetAttrString(module.get(), "Tensor") : nullptr);
-    Ref hash = Ref::steal(type ? PyObject_GetAttrString(type.get(), "__hash__") : nullptr);
-    PyErr_Clear();
+    Ref hash = import_path("torch:Tensor.__hash__");
     return hash && PyFunction_Check(hash.get()) ? Py_NewRef(PyFunction_GET_CODE(hash.get())) : nullptr;
   }();
   return activation.caller == nullptr && reinterpret_cast<PyObject*>(activation.frame->code) == code;
@@ -386,10 +383,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   }
   if (name == "_abc_instancecheck" || name == "_abc_subclasscheck") {
     // What abstract classes count as theirs changes when one is registered; a counter tells.
-    static const python::Kept token_function = [] {
-      Ref module = Ref::steal(PyImport_ImportModule("_abc"));
-      return Ref::steal(module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr);
-    }();
+    static const python::Kept token_function = import_path("_abc:get_cache_token");
     Ref token = Ref::steal(token_function ? PyObject_CallNoArgs(token_function.get()) : nullptr);
     if (!token || !PyLong_CheckExact(token.get())) return cut(BreakId::k_opaque_call, name);
     host_.require_equal(host_.compute(HostKind::kCall, 0, {}, token_function.get(), token.get()), token.get());

@@ -381,9 +381,6 @@ Ref binder_of(PyObject* self, PyMethodDef* method) {
 
 }  // namespace
 
-/// Such contexts are not held: another object may lie at a dead one's address.
-static bool is_inference_context(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name).find("InferenceMode") != std::string_view::npos; }
-
 /// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
 RecipeId Recorder::recipe(PyObject* object) {
   auto memo = recipe_memo_.find(object);
@@ -450,7 +447,7 @@ RecipeId Recorder::recipe(PyObject* object) {
       RecipeId variable = recipe(set.variable.get()), value = recipe(set.value.get());
       if (variable >= 0 && value >= 0) id = book.add({RecipeKind::kContextToken, 0, Ref(), {variable, value}, {}});
     }
-  } else if (inference_contexts_.count(object) && is_inference_context(object)) {
+  } else if (is_inference_context(object)) {
     id = recipe_inference_context(object);
   } else if (profiler_records_.count(object)) {
     id = recipe_profiler_record(object);

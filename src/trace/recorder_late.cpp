@@ -35,14 +35,6 @@ Ref builtin(const char* name) {
   return function;
 }
 
-/// A function of a module that the interpreter was built with.
-Ref function_of(const char* module_name, const char* name) {
-  Ref module = Ref::steal(PyImport_ImportModule(module_name));
-  Ref function = Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
-  PyErr_Clear();
-  return function;
-}
-
 /// A constant integer that every float operation takes.
 bool is_small(PyObject* object) {
   if (PyFloat_CheckExact(object)) return true;
@@ -254,8 +246,8 @@ std::optional<Flow> Recorder::late_text(vm::Activation& activation, const Instru
 std::optional<Flow> Recorder::late_binary(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   int op = in.argument >= NB_INPLACE_ADD ? in.argument - NB_INPLACE_ADD : in.argument;
-  static const python::Kept add = function_of("operator", "add"), subtract = function_of("operator", "sub"), multiply = function_of("operator", "mul"),
-                   divide = function_of("operator", "truediv"), floor = function_of("operator", "floordiv"), modulo = function_of("operator", "mod");
+  static const python::Kept add = import_path("operator:add"), subtract = import_path("operator:sub"), multiply = import_path("operator:mul"),
+                   divide = import_path("operator:truediv"), floor = import_path("operator:floordiv"), modulo = import_path("operator:mod");
   if (op == NB_REMAINDER && PyUnicode_CheckExact(left)) return late_percent(activation, modulo.get());
   if (!is_late(left) && !is_late(right)) return std::nullopt;
   if (op == NB_ADD && PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right)) return push_late(activation, add.get(), {left, right}, 2);
@@ -399,8 +391,7 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
 
 /// A tensor's only element as a number.
 std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& site) {
-  static const python::Kept item = function_of("torch._C", "TensorBase");
-  static PyObject* const method = item ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(item.get()), Ref::steal(PyUnicode_InternFromString("item")).get()) : nullptr;
+  static PyObject* const method = import_path("torch._C:TensorBase.item").release();
   const bool converts = site.callee == reinterpret_cast<PyObject*>(&PyFloat_Type) || site.callee == reinterpret_cast<PyObject*>(&PyLong_Type);
   bool asks = site.callee == method;
   if (!asks && PyCFunction_CheckExact(site.callee)) {
@@ -422,8 +413,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
 
 /// A tensor's elements as a list, which nobody looks into before the segment ends.
 std::optional<Flow> Recorder::call_list(vm::Activation& activation, CallSite& site) {
-  static const python::Kept type = function_of("torch._C", "TensorBase");
-  static PyObject* const method = type ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type.get()), Ref::steal(PyUnicode_InternFromString("tolist")).get()) : nullptr;
+  static PyObject* const method = import_path("torch._C:TensorBase.tolist").release();
   if (site.callee != method || site.arguments.size() != 1 || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
   PyObject* object = site.arguments[0];
   if (!guards::is_plain_tensor(object) || !resolve(object)) return std::nullopt;
@@ -480,7 +470,7 @@ std::optional<Flow> Recorder::call_clock(vm::Activation& activation, const Instr
 /// A draw from one of the random module's generators, or its seeding: made of a copy that takes the generator's place when the
 /// replay goes through.
 std::optional<Flow> Recorder::call_generator(vm::Activation& activation, CallSite& site, PyObject* callable, PyObject* self) {
-  static const python::Kept base = function_of("_random", "Random"), random = function_of("random", "Random");
+  static const python::Kept base = import_path("_random:Random"), random = import_path("random:Random");
   if (!base || !self || Py_TYPE(self) != reinterpret_cast<PyTypeObject*>(random.get()) || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
   auto* type = reinterpret_cast<PyTypeObject*>(base.get());
   PyObject* descriptor = nullptr;

@@ -20,13 +20,10 @@ namespace {
 const std::vector<PyObject*>& profiler_marks() {
   static const std::vector<PyObject*> functions = [] {
     std::vector<PyObject*> found;
-    Ref module = Ref::steal(PyImport_ImportModule("torch.autograd.profiler"));
-    Ref type = Ref::steal(module ? PyObject_GetAttrString(module.get(), "record_function") : nullptr);
     for (const char* name : {"__init__", "__enter__", "__exit__"}) {
-      Ref function = Ref::steal(type ? PyObject_GetAttrString(type.get(), name) : nullptr);
+      Ref function = import_path(std::string("torch.autograd.profiler:record_function.") + name);
       if (function && PyFunction_Check(function.get())) found.push_back(function.release());
     }
-    PyErr_Clear();
     return found;
   }();
   return functions;
@@ -76,11 +73,10 @@ Flow Recorder::run_profiler_mark(vm::Activation& activation, PyObject* function,
 
 namespace {
 
-Ref inference_class(const char* module_name, const char* name) {
-  Ref module = Ref::steal(PyImport_ImportModule(module_name));
-  Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
-  PyErr_Clear();
-  return found;
+/// torch._C._InferenceMode
+PyObject* inference_context_type() {
+  static const python::Kept type = import_path("torch._C:_InferenceMode");
+  return type.get();
 }
 
 PyObject* context_of(PyObject* manager) {
@@ -99,9 +95,9 @@ PyObject* entered_context(PyObject* type, PyObject* mode) {
 }  // namespace
 
 bool Recorder::is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments) {
-  static const python::Kept type = inference_class("torch.autograd.grad_mode", "inference_mode");
-  static const python::Kept enter = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__enter__")) : Ref();
-  static const python::Kept leave = type ? Ref::steal(PyObject_GetAttrString(type.get(), "__exit__")) : Ref();
+  static const python::Kept type = import_path("torch.autograd.grad_mode:inference_mode");
+  static const python::Kept enter = import_path("torch.autograd.grad_mode:inference_mode.__enter__");
+  static const python::Kept leave = import_path("torch.autograd.grad_mode:inference_mode.__exit__");
   if (function != enter.get() && function != leave.get()) return false;
   if (arguments.empty() || !is_fresh(arguments[0]) || reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])) != type.get()) return false;
   if (vm::current_machine() != &machine_) return false;
@@ -124,14 +120,19 @@ void Recorder::note_inference_switch(PyObject* manager) {
   inference_contexts_[context] = !leaves;
 }
 
+bool Recorder::is_inference_context(PyObject* object) const {
+  // They are not held: another object may lie at a dead one's address.
+  return inference_contexts_.count(object) != 0 && reinterpret_cast<PyObject*>(Py_TYPE(object)) == inference_context_type();
+}
+
 RecipeId Recorder::recipe_inference_context(PyObject* context) {
   static PyMethodDef definition{"entered_context", entered_context, METH_O, nullptr};
-  static const python::Kept type = inference_class("torch._C", "_InferenceMode");
-  static const python::Kept enter = Ref::steal(PyCFunction_New(&definition, type.get()));
+  PyObject* const type = inference_context_type();
+  static const python::Kept enter = Ref::steal(PyCFunction_New(&definition, type));
   const bool entered = inference_contexts_.at(context);
   RecipeId mode = recipe(entered ? PyBool_FromLong(c10::InferenceMode::is_enabled()) : Py_True);
   if (entered) inference_rebuilt_ = true;
-  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(entered ? enter.get() : type.get()), {mode}, {}});
+  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(entered ? enter.get() : type), {mode}, {}});
 }
 
 bool Recorder::inference_mode_is_kept() const { return inference_rebuilt_ || c10::InferenceMode::is_enabled() == entry_state_.inference; }
@@ -140,14 +141,7 @@ bool Recorder::inference_mode_is_kept() const { return inference_rebuilt_ || c10
 RecipeId Recorder::recipe_profiler_record(PyObject* record) {
   auto found = profiler_records_.find(record);
   PyObject* dict = found == profiler_records_.end() ? nullptr : guards::instance_dict(found->second.get());
-  static const python::Kept enter = [] {
-    Ref torch = Ref::steal(PyImport_ImportModule("torch"));
-    Ref ops = Ref::steal(torch ? PyObject_GetAttrString(torch.get(), "ops") : nullptr);
-    Ref profiler = Ref::steal(ops ? PyObject_GetAttrString(ops.get(), "profiler") : nullptr);
-    Ref function = Ref::steal(profiler ? PyObject_GetAttrString(profiler.get(), "_record_function_enter_new") : nullptr);
-    PyErr_Clear();
-    return function;
-  }();
+  static const python::Kept enter = import_path("torch:ops.profiler._record_function_enter_new");
   PyObject *name = dict ? PyDict_GetItemString(dict, "name") : nullptr, *arguments = dict ? PyDict_GetItemString(dict, "args") : nullptr;
   if (!enter || !name || !arguments) return kNullRecipe;
   RecipeId first = recipe(name), second = recipe(arguments);

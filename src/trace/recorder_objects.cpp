@@ -112,12 +112,7 @@ bool is_plain_class(PyObject* object) {
 }
 
 PyObject* shared_generator() {
-  static const python::Kept generator = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("random"));
-    Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "_inst") : nullptr);
-    PyErr_Clear();
-    return found;
-  }();
+  static const python::Kept generator = import_path("random:_inst");
   return generator.get();
 }
 

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "trace/operator_methods.h"
 #include "trace/recorder.h"
 
 #include <opcode.h>
@@ -164,12 +165,6 @@ Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
 }
 
 namespace {
-
-const char* const kBinaryMethods[] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__",
-                                      "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
-
-const char* const kInPlaceMethods[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__", "__imul__", "__imod__",
-                                       "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__"};
 
 const char* compare_method(int op) {
   static const char* const names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
@@ -414,8 +409,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   if (guards::is_plain_tensor(container)) return index_ok(key) ? prepare(activation, in, 2, Then::kLearnTop) : cut(BreakId::k_opaque_operation, label());
   if (is_volatile(key)) {
     // One of some numbers or texts: which one is computed.
-    static const python::Kept operators = Ref::steal(PyImport_ImportModule("operator"));
-    static const python::Kept getitem = Ref::steal(operators ? PyObject_GetAttrString(operators.get(), "getitem") : nullptr);
+    static const python::Kept getitem = import_path("operator:getitem");
     if (!holds_only_operands(container) || !resolve_deep(container) || !getitem) return cut_unsettled(BreakId::k_changing_number, label().c_str());
     Ref items = Ref::steal(PySequence_Tuple(container));
     return compute_host(activation, in, HostKind::kCall, 0, {items.get(), key}, getitem.get(), 2);
