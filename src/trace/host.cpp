@@ -34,6 +34,12 @@ bool same_value(PyObject* a, PyObject* b) {
   return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
 }
 
+/// What the operator says: RichCompareBool takes an object for equal to itself, which a NaN is not.
+int compared(PyObject* a, PyObject* b, int op) {
+  Ref result = Ref::steal(PyObject_RichCompare(a, b, op));
+  return result ? PyObject_IsTrue(result.get()) : -1;
+}
+
 /// _random.Random, whose objects hold nothing but their state.
 PyTypeObject* generator_type() {
   static const python::Kept type = import_path("_random:Random");
@@ -133,7 +139,7 @@ bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& regis
     case HostKind::kConstant: values[at] = step.object; return true;
     case HostKind::kGenerator: values[at] = copy_generator(registers[static_cast<std::size_t>(step.index)]); break;
     case HostKind::kEquals: return same_value(operand(0), step.object.get());
-    case HostKind::kCompares: return PyObject_RichCompareBool(operand(0), operand(1), step.index) == static_cast<int>(step.truth);
+    case HostKind::kCompares: return compared(operand(0), operand(1), step.index) == static_cast<int>(step.truth);
     case HostKind::kIsTrue: return PyObject_IsTrue(operand(0)) == static_cast<int>(step.truth);
     default: {
       std::vector<PyObject*> operands;
