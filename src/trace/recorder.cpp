@@ -273,8 +273,10 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) specialise_all();
   bool nested = &machine != &machine_;
   // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.
-  bool caught = raised && !poisoned_ && operators_.refusal() == Refusal::kNone;
-  if (caught && machine.top && machine.top->stack_depth() > 0 && machine.top->peek(1)) learn_fresh(machine.top->peek(1));
+  PyObject* exception = raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr;
+  bool outside = exception && source_of(exception) != kNoSource;  // raised by C code: its traceback grows
+  bool caught = raised && !outside && !poisoned_ && operators_.refusal() == Refusal::kNone;
+  if (caught && exception) learn_fresh(exception);
   if (caught && (nested || (machine.top && kept_ > 0))) return Flow::kRun;
   if (nested) {
     if (raised || operators_.refusal() != Refusal::kNone) poisoned_ = true;
