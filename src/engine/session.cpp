@@ -150,7 +150,7 @@ Decision Session::probe() {
   for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
-    if (segment.returns && machine_.borrowed) continue;  // CPython's frame cannot return from here
+    if (segment.returns && machine_.borrowed && base_->caller == nullptr) continue;  // CPython's frame cannot return from here
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
     if (!segment.host.run(registers, hosts_)) continue;
     auto inputs = trace::gather_inputs(segment, registers, hosts_);

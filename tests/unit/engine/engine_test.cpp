@@ -99,6 +99,26 @@ TEST_CASE("an opaque call breaks the graph in two, and is named with its line") 
   CHECK(report.graph_breaks[0].place.function == "f");
 }
 
+TEST_CASE("what a loop calls that was lent to the VM replays its own segments to the end") {
+  Engine& engine = fresh_engine();
+  Namespace python(kPrelude);
+  python.run(
+      "import ctypes\n"
+      "def g(x):\n  for _ in range(3): x = x * 2 + 1\n  return x\n"
+      "def f(x, i):\n"
+      "  y = g(x)\n"
+      "  ctypes.c_int(i)\n"
+      "  y.requires_grad_().sum().backward()\n"  // the frames of the loop are left behind, so that g starts by itself
+      "  return g(y.detach())\n"
+      "def loop():\n  for i in range(120): result = f(x, i)\n  return result\n");
+  python.run("loop()");
+  engine.reset_report();
+  python.run("loop()");
+  report::Report report = engine.report();
+  CHECK(report.operators_captured * 10 > report.operators_total * 8);
+  for (const report::GuardMiss& miss : report.guard_misses) CHECK(miss.guard != "none");
+}
+
 TEST_CASE("effects are done on each replay, and exceptions come from the line that raises") {
   Engine& engine = fresh_engine();
   Namespace python(kPrelude);
