@@ -379,6 +379,11 @@ void Session::giving_back(vm::Machine&) {
   detach();
 }
 
+void Session::interrupted(vm::Machine&) {
+  recorded_ = false;  // says nothing about the code
+  detach();
+}
+
 Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs) {
   if (!segment.lowered) engine_.lower(segment, inputs);
   engine_.refresh_folded(segment, inputs);

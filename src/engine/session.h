@@ -21,6 +21,7 @@ class Session final : public vm::Observer {
   void leaving(vm::Machine& machine, vm::Activation& activation, PyObject* result) override;
   bool follows(vm::Machine& machine, PyObject* generator) override;
   void giving_back(vm::Machine& machine) override;
+  void interrupted(vm::Machine& machine) override;
 
   bool idle() const { return state_ == State::kIdle; }
   vm::Machine& machine() { return machine_; }

@@ -4,6 +4,7 @@
 #include "guards/cached_call.h"
 #include "guards/output.h"
 #include "guards/torch_python.h"
+#include "python/signals.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,6 +59,7 @@ std::string shown(PyObject* object) {
     return fmt::format("{}.{}", Py_TYPE(object)->tp_name, name && PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : "?");
   }
   if (is_constant_like(object)) {
+    python::HeldSignals held;
     Ref text = Ref::steal(PyObject_Repr(object));
     if (!text) {
       PyErr_Clear();

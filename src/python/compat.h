@@ -74,6 +74,11 @@ PyObject* dynrun_evaluate(PyThreadState* thread, DynrunFrame* frame, int throwin
 const volatile int* dynrun_eval_breaker(PyThreadState* thread);
 /// Does what was asked. 0, or -1 with an error set.
 int dynrun_handle_pending(PyThreadState* thread);
+/// Whether a signal has come in whose handler has not been run yet.
+int dynrun_signal_waits(void);
+/// Until the matching release no thread counts as the one that runs signal handlers.
+unsigned long dynrun_hold_signals(void);
+void dynrun_release_signals(unsigned long held);
 
 /// Runs an intrinsic of CALL_INTRINSIC_1 or (with `second`) CALL_INTRINSIC_2 in CPython's evaluator: those that are not exported.
 PyObject* dynrun_call_intrinsic(PyThreadState* thread, int number, PyObject* first, PyObject* second);

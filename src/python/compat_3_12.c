@@ -461,6 +461,20 @@ int dynrun_handle_pending(PyThreadState* thread) {
   return result == NULL ? -1 : 0;
 }
 
+int dynrun_signal_waits(void) { return _Py_atomic_load_relaxed(&_PyRuntime.signals.is_tripped); }
+
+unsigned long dynrun_hold_signals(void) {
+  unsigned long main_thread = _PyRuntime.main_thread;
+  _PyRuntime.main_thread = 0;
+  return main_thread;
+}
+
+void dynrun_release_signals(unsigned long held) {
+  _PyRuntime.main_thread = held;
+  // The flag is not raised for a signal that no thread can handle.
+  if (held != 0 && dynrun_signal_waits()) _Py_atomic_store_relaxed(&_PyInterpreterState_Main()->ceval.eval_breaker, 1);
+}
+
 // ---- intrinsics that are not exported ----
 
 // A function of `count` parameters whose code is the one instruction, without a RESUME: its frames are never complete.

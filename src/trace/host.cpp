@@ -1,5 +1,6 @@
 #include "trace/host.h"
 
+#include "python/signals.h"
 #include "trace/callables.h"
 
 #include <fmt/format.h>
@@ -56,6 +57,7 @@ Ref copy_generator(PyObject* generator) {
 }
 
 std::string shown(PyObject* object) {
+  python::HeldSignals held;
   Ref text = object ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
@@ -107,6 +109,7 @@ void HostProgram::require_comparison(int op, HostId a, HostId b, bool truth) {
 void HostProgram::require_truth(HostId id, bool truth) { add({HostKind::kIsTrue, 0, {id}, Ref(), nullptr, truth}); }
 
 Ref HostProgram::evaluate(const HostStep& step, const std::vector<PyObject*>& operands) {
+  python::HeldSignals held;
   switch (step.kind) {
     case HostKind::kBinary: return Ref::steal(kBinary[static_cast<std::size_t>(step.index)](operands[0], operands[1]));
     case HostKind::kNegative: return Ref::steal(PyNumber_Negative(operands[0]));

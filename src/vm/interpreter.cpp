@@ -48,7 +48,11 @@ Interpreter::Interpreter(PyThreadState* state)
 }
 
 int Interpreter::attend() {
-  return observer && the_hook.engine ? the_hook.engine->unrecorded(&dynrun_handle_pending, thread) : dynrun_handle_pending(thread);
+  if (!observer || !the_hook.engine) return dynrun_handle_pending(thread);
+  const bool signal = dynrun_signal_waits();
+  const int result = the_hook.engine->unrecorded(&dynrun_handle_pending, thread);
+  if (signal || result < 0) std::exchange(observer, nullptr)->interrupted(*this);
+  return result;
 }
 
 void Interpreter::make_current() { current = this; }
@@ -350,7 +354,6 @@ bool Interpreter::observe(Decision decision) {
       return true;
     case Decision::kReplayed:
       if (!wants_attention() || attend() == 0) return true;
-      observer = nullptr;  // as after any error: handlers run unseen
       [[fallthrough]];
     case Decision::kRaise: {
       const Instruction& raising = top->code->instructions[top->pc];

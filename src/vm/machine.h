@@ -77,6 +77,9 @@ class Observer {
   virtual bool follows(Machine&, PyObject* /*generator*/) { return false; }
   /// The machine of a borrowed loop stops before the instruction at top->pc and gives the frame back to CPython.
   virtual void giving_back(Machine&) {}
+  /// In the middle of an instruction a signal handler ran, or an exception came from elsewhere: nothing that the program says.
+  /// The observer is no longer attached.
+  virtual void interrupted(Machine&) {}
 };
 
 /// Asked by a machine without an observer whenever it is about to start a frame (base or inlined call; never a resumed
