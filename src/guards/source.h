@@ -34,6 +34,7 @@ constexpr SourceId kNoSource = -1;
   X(Member, "%s.%k")            /* a __slots__ member */                         \
   X(PropertyGetter, "%s.fget")                                                   \
   X(PropertySetter, "%s.fset")                                                   \
+  X(Gradient, "%s.grad")        /* of a leaf tensor: another tensor, or None */ \
   X(CachedCall, "%s(%k)")       /* what functools.lru_cache holds under a key */ \
   X(Wrapped, "%s.__func__")     /* what a staticmethod or classmethod holds */   \
   X(Constant, "%k")             /* the object itself, which the segment keeps: immortal or harmless */

@@ -23,6 +23,16 @@ bool has_plain_layout(PyObject* object) {
   return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() && !tensor.is_mkldnn();
 }
 
+PyObject* gradient_of(PyObject* tensor) {
+  if (!is_plain_tensor(tensor) || !tensor_of(tensor).is_leaf()) return nullptr;
+  const at::Tensor& gradient = tensor_of(tensor).grad();
+  if (!gradient.defined()) return Py_None;
+  PyObject* object = THPVariable_Wrap(gradient);
+  if (object == nullptr) PyErr_Clear();
+  Py_XDECREF(object);
+  return object != nullptr && is_plain_tensor(object) ? object : nullptr;
+}
+
 const at::Tensor& tensor_of(PyObject* object) { return THPVariable_Unpack(object); }
 
 bool is_torch_constant(PyObject* object) {

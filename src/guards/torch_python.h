@@ -17,6 +17,8 @@ bool is_tensor(PyObject* object);
 bool has_plain_layout(PyObject* tensor);
 /// The tensor inside a Python tensor object.
 const at::Tensor& tensor_of(PyObject* object);
+/// `tensor.grad` of a leaf, borrowed (the tensor keeps its object): a plain tensor or None. Null: not a leaf, or another class.
+PyObject* gradient_of(PyObject* tensor);
 /// torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size: values, compared by ==.
 bool is_torch_constant(PyObject* object);
 /// A new reference to the Python object of `tensor`: the one it already has, or a new one.

@@ -17,6 +17,7 @@
 #include "trace/segment.h"
 #include "vm/machine.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -267,7 +268,9 @@ class Recorder {
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);
-  Attribute look_up_gradient(PyObject* tensor);
+  Attribute look_up_gradient(PyObject* tensor, PyObject* name, guards::SourceId* source);
+  bool store_gradient(PyObject* tensor, PyObject* name, PyObject* value);
+  void require_distinct_gradients();
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
                         PyObject** getter = nullptr);
@@ -393,7 +396,9 @@ class Recorder {
   Flow host_call(vm::Activation&, CallSite& site, bool looks_at_frames);
   bool host_snapshot(vm::Activation& activation, HostCall& call);
   python::Ref host_argument(PyObject* argument);
-  bool is_printable(PyObject* object, int depth = 0);
+  bool is_printable(PyObject* object);
+  bool has_constant_text(PyObject* object);
+  bool shows_only(PyObject* object, const std::function<bool(PyObject*)>& leaf, int depth = 0);
   python::Ref copy_structure(PyObject* object);
   bool effects_are_plain();
   bool learn_stream(PyObject* stream);
@@ -501,6 +506,8 @@ class Recorder {
   std::vector<PendingEffect> effects_;
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
   std::unordered_set<PyObject*> dirty_;  // lists written as a whole
+  std::unordered_set<PyObject*> gradient_owners_;  // tensors from outside whose .grad was read or written
+  bool writes_gradients_ = false;
   std::uint64_t mutations_ = 0;
   std::uint64_t mutations_before_ = 0;  // when the handler of the instruction began: what it announces counts as done
   struct ContextSet {

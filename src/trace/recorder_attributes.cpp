@@ -191,28 +191,13 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
   return class_value(object, type, name, found, source);
 }
 
-/// The gradient of a leaf that has none: that it has none is required.
-Recorder::Attribute Recorder::look_up_gradient(PyObject* object) {
-  static const python::Kept getter = [] {
-    Ref type = import_path("operator:attrgetter");
-    Ref made = Ref::steal(type ? PyObject_CallFunction(type.get(), "s", "grad") : nullptr);
-    PyErr_Clear();
-    return made;
-  }();
-  const at::Tensor& tensor = guards::tensor_of(object);
-  if (!getter || !resolve(object) || !tensor.is_leaf() || tensor.grad().defined()) return Attribute::kUnknown;
-  if (SourceId source = source_of(object); source != kNoSource)
-    host_.require_equal(host_.compute(HostKind::kCall, 0, {host_.read(source, object)}, getter.get(), Py_None), Py_None);
-  return Attribute::kRun;
-}
-
 Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
   PyTypeObject* type = Py_TYPE(tensor);
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && found == _PyType_Lookup(&PyBaseObject_Type, name) && PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return Attribute::kRun;
   if (found != nullptr && is_data_descriptor(found)) {
     guards_.note_type_lookup(type, name, found);
-    if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return look_up_gradient(tensor);
+    if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return look_up_gradient(tensor, name, source);
     if (!is_type_of_unsized(tensor, name)) return Attribute::kUnknown;
     return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
   }
@@ -384,6 +369,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
   if (!resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(value)->tp_name);
   if (PyFunction_Check(owner) && store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
+  if (store_gradient(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (PyModule_Check(owner) || !(Py_TYPE(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner))
     return cut(BreakId::k_opaque_operation, label());
   if (plain_setattr(Py_TYPE(owner), name)) {

@@ -580,13 +580,14 @@ bool Recorder::build_effects() {
   for (const auto& [object, keys] : written_keys_) dirty_.insert(object);
   for (PyObject* written : dirty_) {
     SourceId a = source_of(written);
-    if (a == kNoSource) continue;
+    if (a == kNoSource || guards::is_tensor(written)) continue;
     std::vector<SourceId> others;
     for (const auto& [object, known] : objects_) {
       if (object != written && known.known == Known::kExternal && Py_TYPE(object) == Py_TYPE(written)) others.push_back(known.source);
     }
     for (SourceId b : others) guards_.check_same(a, b, false);
   }
+  require_distinct_gradients();
   return true;
 }
 

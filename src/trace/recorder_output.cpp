@@ -30,15 +30,24 @@ bool is_plain_constant(PyObject* object) {
 }  // namespace
 
 /// Whether the text of an object follows from what is guarded and from tensors in it.
-bool Recorder::is_printable(PyObject* object, int depth) {
-  if (is_plain_constant(object) || is_late(object)) return true;
-  if (depth > kMaxPrintDepth || !resolve(object)) return false;
-  if (guards::is_plain_tensor(object)) return true;
+bool Recorder::is_printable(PyObject* object) {
+  return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) || is_late(leaf) || (guards::is_plain_tensor(leaf) && resolve(leaf)); });
+}
+
+/// Whether it follows from what is guarded alone.
+bool Recorder::has_constant_text(PyObject* object) {
+  return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) && !is_unsettled(leaf) && is_constant(leaf); });
+}
+
+/// Whether an object is a leaf that will do, or a built-in container of such.
+bool Recorder::shows_only(PyObject* object, const std::function<bool(PyObject*)>& leaf, int depth) {
+  if (leaf(object)) return true;
+  if (depth > kMaxPrintDepth || guards::is_constant_like(object) || !resolve(object)) return false;
   if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
     if (!resolve_deep(object, 0, true) || is_dirty(object)) return false;
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
       PyObject* item = PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
-      if (!is_printable(item, depth + 1)) return false;
+      if (!shows_only(item, leaf, depth + 1)) return false;
     }
     return true;
   }
@@ -46,7 +55,7 @@ bool Recorder::is_printable(PyObject* object, int depth) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(object, &at, &key, &value)) {
-    if (!is_plain_constant(key) || !is_printable(value, depth + 1)) return false;
+    if (!is_plain_constant(key) || !shows_only(value, leaf, depth + 1)) return false;
   }
   return true;
 }
