@@ -11,9 +11,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace dynrun::engine {
 
@@ -122,7 +125,7 @@ void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty)
   heat_[key].empty = empty;
   Entry& entry = entry_at(point);
   entry.given_up = true;
-  entry.segments.clear();
+  std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
 }
 
 bool Engine::is_hot(python::Frame* frame) {
@@ -174,16 +177,22 @@ Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation,
   return sessions_.back().get();
 }
 
+vm::Observer* Engine::watching(vm::Machine& machine, Session& recording) {
+  if (&machine == &recording.machine()) return nullptr;
+  recording.enter(machine);
+  return &recording;
+}
+
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
   if (trace::inside_operator() || PyThreadState_Get()->tracing) return nullptr;
-  if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
+  if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
   return begin_session(machine, activation, is_marked(activation.frame));
 }
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
-  if (Session* recording = Session::recording_here()) return &machine != &recording->machine() ? recording : nullptr;
+  if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   return starting(machine, activation);
 }
 
@@ -200,6 +209,7 @@ int Engine::unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) {
 }
 
 void Engine::finished(vm::Machine& machine) {
+  for (const auto& session : sessions_) session->leave(machine);
   std::erase_if(sessions_, [&](const auto& session) { return &session->machine() == &machine; });
 }
 
@@ -225,7 +235,9 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
 
 void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
   report_.segments_compiled++;
-  std::erase_if(entry.segments, [](const auto& old) { return !old->guards.alive(); });
+  auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
+  std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
+  entry.segments.erase(dead, entry.segments.end());
   if (now) lower(*segment, inputs);
   if (!options_.dump_count) {
     entry.segments.insert(entry.segments.begin(), std::move(segment));
@@ -350,10 +362,10 @@ void Engine::run_apart(PyCodeObject* code) {
 bool Engine::handles_tensors(python::Frame* frame) { return takes_tensors(frame); }
 
 void Engine::forget_segments() {
-  entries_.clear();
+  auto entries = std::exchange(entries_, {});  // dies last: objects that die may run Python code
+  auto codes = std::exchange(apart_codes_, {});
   heat_.clear();
   apart_.clear();
-  apart_codes_.clear();
 }
 
 report::Report Engine::report() const {

@@ -98,6 +98,8 @@ class Engine final : public vm::Engine {
   static int& disabled_depth();  // of this thread
 
  private:
+  /// A machine inside the one that is being recorded.
+  vm::Observer* watching(vm::Machine& machine, Session& recording);
   Session* begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now);
   bool is_marked(python::Frame* frame);
   /// Counts the visit.

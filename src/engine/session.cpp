@@ -77,6 +77,18 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
 
 Session::~Session() = default;
 
+/// While this is there the session is not taken for one that has nothing left to do.
+class Session::Busy {
+ public:
+  explicit Busy(Session& session) : count_(session.busy_) { ++count_; }
+  ~Busy() { --count_; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  int& count_;
+};
+
 void Session::detach() {
   // Recorded from end to end without one operator: CPython runs such code as well as anybody. (Not so when another state of the
   // world gave a segment, and this one only raised.)
@@ -88,12 +100,13 @@ void Session::detach() {
   }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
-  scope_.reset();
-  recorder_.reset();
   if (machine_.observer == this) machine_.observer = nullptr;
+  scope_.reset();
+  std::unique_ptr<trace::Recorder> finished = std::move(recorder_);  // what it held may die, with Python code of its own
 }
 
 Decision Session::before(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
+  Busy busy(*this);
   try {
     return decide(machine, activation, instruction);
   } catch (const std::exception&) {
@@ -146,7 +159,7 @@ Decision Session::probe() {
   std::vector<PyObject*> registers;
   bool function_entry = machine_.top == base_ && base_->pc == 0;
   bool stressed = engine_.stress(kDynrunStressDrop) || engine_.stress(kDynrunStressGuards);
-  if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) entry.segments.clear();
+  if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
   for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     trace::Segment& segment = *fits;
@@ -172,7 +185,11 @@ Decision Session::probe() {
     return Decision::kResume;
   }
   entry.recordings++;
-  if (entry.segments.size() >= kMaxSegments) entry.segments.pop_back();
+  std::shared_ptr<trace::Segment> least;  // dies last
+  if (entry.segments.size() >= kMaxSegments) {
+    least = std::move(entry.segments.back());
+    entry.segments.pop_back();
+  }
   start_recording();
   return Decision::kResume;
 }
@@ -304,6 +321,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
 }
 
 void Session::after(vm::Machine& machine, const Instruction& instruction, bool raised) {
+  Busy busy(*this);
   if (state_ == State::kStep && &machine == &machine_) {
     if (raised) detach();
     else if (--steps_left_ <= 0) state_ = State::kProbe;
@@ -331,6 +349,7 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
 }
 
 void Session::entered(vm::Machine& machine, vm::Activation& activation) {
+  Busy busy(*this);
   if (state_ == State::kRecord) recorder_->entered(machine, activation);
   if (&machine == &machine_ && state_ != State::kIdle)
     visits_.push_back({&activation, activation.code->object, Engine::handles_tensors(activation.frame), operators_so_far(), kept_.size()});
@@ -366,12 +385,14 @@ bool Session::follows(vm::Machine& machine, PyObject* generator) {
 }
 
 void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject*) {
+  Busy busy(*this);
   if (state_ == State::kRecord) recorder_->leaving(machine, activation);
   if (&machine == &machine_) close_visit(activation);
   if (&activation == base_) detach();
 }
 
 void Session::giving_back(vm::Machine&) {
+  Busy busy(*this);
   if (state_ == State::kRecord) {
     recorder_->end_here();
     end_recording(false);
@@ -380,6 +401,7 @@ void Session::giving_back(vm::Machine&) {
 }
 
 void Session::interrupted(vm::Machine&) {
+  Busy busy(*this);
   recorded_ = false;  // says nothing about the code
   detach();
 }

@@ -23,12 +23,16 @@ class Session final : public vm::Observer {
   void giving_back(vm::Machine& machine) override;
   void interrupted(vm::Machine& machine) override;
 
-  bool idle() const { return state_ == State::kIdle; }
+  bool idle() const { return state_ == State::kIdle && nested_.empty() && busy_ == 0; }
+  /// Machines inside the recorded one, of Python code that C code calls: they let go of the session when they are done.
+  void enter(vm::Machine& nested) { nested_.insert(&nested); }
+  void leave(vm::Machine& nested) { nested_.erase(&nested); }
   vm::Machine& machine() { return machine_; }
   /// The session that records on this thread, or null.
   static Session*& recording_here();
 
  private:
+  class Busy;
   enum class State : std::uint8_t {
     kProbe,   // at an entry point: is there a segment that fits?
     kRecord,  // recording
@@ -66,6 +70,8 @@ class Session final : public vm::Observer {
   bool compile_now_;
   bool generator_;  // the base is a generator that was resumed
   State state_ = State::kProbe;
+  std::unordered_set<vm::Machine*> nested_;
+  int busy_ = 0;  // calls of the session that are under way: objects that die in them may run Python code
   std::unique_ptr<trace::Recorder> recorder_;
   std::optional<trace::RecordingScope> scope_;
   trace::EntryPoint origin_;

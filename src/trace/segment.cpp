@@ -294,20 +294,27 @@ void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copie
   }
 }
 
+/// A view that was made before its memory was written knows that.
+void match_view(const Segment::OutputTraits& traits, bool grad, const at::Tensor& tensor) {
+  auto* view = grad || !traits.written_since ? nullptr : torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (view && view->has_bw_view()) view->set_attr_version(tensor._version() - *traits.written_since);
+}
+
 /// Version counters and view-ness as eager leaves them, where a compiled graph took another way.
 void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
-  bool grad = segment.graph->any_grad_mode();
+  const bool grad = segment.graph->any_grad_mode();
   for (std::size_t i = 0; i < outputs.size(); i++) {
     at::Tensor& tensor = outputs[i];
     if (!tensor.defined() || tensor.is_inference()) continue;
     const auto& traits = segment.output_traits[i];
-    auto* view = grad || !traits.written_since ? nullptr : torch::autograd::impl::get_view_autograd_meta(tensor);
-    if (view && view->has_bw_view()) view->set_attr_version(tensor._version() - *traits.written_since);
-    if (tensor.requires_grad()) continue;
-    if (!traits.is_view && tensor.is_view()) tensor = tensor.detach();
-    // A tensor from outside has a version of its own, which the writes themselves count up.
-    bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });
-    while (!outside && tensor._version() < traits.version) tensor.unsafeGetTensorImpl()->bump_version();
+    if (!tensor.requires_grad()) {
+      if (!traits.is_view && tensor.is_view()) tensor = tensor.detach();
+      // A tensor from outside has a version of its own, which the writes themselves count up.
+      bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });
+      c10::VariableVersion version(tensor.unsafeGetTensorImpl()->version_counter());
+      if (!outside && version.current_version() != traits.version) version.set_version(traits.version);
+    }
+    match_view(traits, grad, tensor);
   }
 }
 

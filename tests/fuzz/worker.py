@@ -121,6 +121,10 @@ def run_once(code, outputs):
     except BaseException as error:
         with dynrun.disable():
             end = common.Picture().exception(error)
+        del error
+    space.clear()
+    with dynrun.disable():
+        gc.collect()  # what ends with the program ends here, on both sides
     sys.stdout.flush()
     sys.stderr.flush()
     settle()
