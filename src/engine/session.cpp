@@ -77,6 +77,20 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
 
 Session::~Session() = default;
 
+/// An error that is on its way, put aside.
+class KeptError {
+ public:
+  KeptError() : error_(python::Ref::steal(PyErr_GetRaisedException())) {}
+  ~KeptError() {
+    if (error_) PyErr_SetRaisedException(error_.release());
+  }
+  KeptError(const KeptError&) = delete;
+  KeptError& operator=(const KeptError&) = delete;
+
+ private:
+  python::Ref error_;
+};
+
 /// While this is there the session is not taken for one that has nothing left to do.
 class Session::Busy {
  public:
@@ -87,6 +101,7 @@ class Session::Busy {
 
  private:
   int& count_;
+  KeptError error_;
 };
 
 void Session::detach() {
@@ -289,10 +304,12 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
   switch (recorder_->before(machine, activation, instruction)) {
     case Flow::kRun: return Decision::kExecute;
     case Flow::kResume: return Decision::kResume;
-    case Flow::kRaise:
+    case Flow::kRaise: {
+      KeptError error;
       end_recording(false);
       detach();
       return Decision::kRaise;
+    }
     case Flow::kCut:
       end_recording(false);
       if (!refusal_.empty()) return Decision::kResume;
@@ -420,7 +437,11 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
       // An operator raises: the code itself shall, from where it stands.
       detach();
       return Decision::kResume;
-    case trace::ReplayResult::kRaised: detach(); return Decision::kRaise;
+    case trace::ReplayResult::kRaised: {
+      KeptError error;
+      detach();
+      return Decision::kRaise;
+    }
   }
   engine_.count_replay(segment);
   if (!segment.host_calls.empty() || !segment.effects.empty() || segment.sets_autocast) torch_state_uses_ = 0;

@@ -507,6 +507,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   if (op.hasTag(at::Tag::inplace_view)) {
     // From here on the value has another type than at first: libtorch's own operators follow that, compiled code does not.
     for (graph::ValueId id : node.outputs) std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).lazy = true;
+    if ((*stack)[first].isTensor()) reshaped_.insert((*stack)[first].toTensor().unsafeGetTensorImpl());
   }
   if (unsized) {
     for (graph::ValueId id : node.outputs) {

@@ -99,6 +99,8 @@ class OperatorRecorder {
 
   void set_source(std::int32_t line) { source_ = line; }
   bool wrote_outside() const { return wrote_outside_; }
+  /// Tensors whose sizes or strides were changed in place.
+  const std::unordered_set<const c10::TensorImpl*>& reshaped() const { return reshaped_; }
   /// Whether any node writes a tensor in place.
   bool wrote() const { return wrote_; }
   bool random() const { return random_; }
@@ -141,6 +143,7 @@ class OperatorRecorder {
   bool wrote_output_ = false;
   bool wrote_ = false;
   bool wrote_outside_ = false;
+  std::unordered_set<const c10::TensorImpl*> reshaped_;
   bool random_ = false;
 };
 

@@ -577,10 +577,15 @@ bool Recorder::build_effects() {
     segment_->effects.push_back({EffectKind::kGradMode, kNullRecipe, kNullRecipe, value});
   }
   // What was written must not be another name for something else that was read.
-  for (const auto& [object, keys] : written_keys_) dirty_.insert(object);
+  for (const auto& [object, keys] : written_keys_) {
+    if (!guards::is_tensor(object)) dirty_.insert(object);
+  }
+  for (const auto& [object, known] : objects_) {
+    if (known.known == Known::kExternal && guards::is_tensor(object) && operators_.reshaped().count(guards::tensor_of(object).unsafeGetTensorImpl())) dirty_.insert(object);
+  }
   for (PyObject* written : dirty_) {
     SourceId a = source_of(written);
-    if (a == kNoSource || guards::is_tensor(written)) continue;
+    if (a == kNoSource) continue;
     std::vector<SourceId> others;
     for (const auto& [object, known] : objects_) {
       if (object != written && known.known == Known::kExternal && Py_TYPE(object) == Py_TYPE(written)) others.push_back(known.source);

@@ -307,8 +307,8 @@ void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs,
     at::Tensor& tensor = outputs[i];
     if (!tensor.defined() || tensor.is_inference()) continue;
     const auto& traits = segment.output_traits[i];
+    if (!traits.is_view && tensor.is_view() && !(grad && tensor.requires_grad())) tensor = tensor.detach();
     if (!tensor.requires_grad()) {
-      if (!traits.is_view && tensor.is_view()) tensor = tensor.detach();
       // A tensor from outside has a version of its own, which the writes themselves count up.
       bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });
       c10::VariableVersion version(tensor.unsafeGetTensorImpl()->version_counter());
@@ -417,7 +417,7 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handli
     chain.insert(chain.begin(), activation);
     if (activation == base) break;
   }
-  for (std::size_t i = chain.size(); i > static_cast<std::size_t>(kept); i--) machine.drop_top();
+  for (; chain.size() > static_cast<std::size_t>(kept); chain.pop_back()) machine.drop_top();
   std::vector<Ref> dropped;
   for (std::size_t i = 0; i < frames.size(); i++) {
     const FrameRecipe& recipe = frames[i];
@@ -431,8 +431,7 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handli
       if (activation == nullptr) return false;
     }
     fill_frame(*activation, recipe, kitchen, dropped);
-    if (i < chain.size()) chain[i] = activation;
-    else chain.push_back(activation);
+    if (i == chain.size()) chain.push_back(activation);
   }
   if (handling.exception != kNullRecipe) PyErr_SetHandledException(kitchen.make(handling.exception));
   for (const Handling::Traceback& raised : handling.tracebacks) {

@@ -40,3 +40,14 @@ for step in range(6):
     with torch.no_grad():
         x, t, s = both(x)
     print(t._version, t._is_view(), t._base is x, ask(t), ask(x), s)
+
+
+def detached(x):
+    return x.detach(), x.detach()[:1], x.t()
+
+
+for step in range(6):
+    x = torch.nn.Parameter(torch.arange(4.0).view(2, 2)) if step % 2 else torch.arange(4.0).view(2, 2)
+    with torch.no_grad():
+        out = detached(x)
+    print([(t.requires_grad, t._is_view(), t.is_leaf) for t in out])
