@@ -171,7 +171,23 @@ bool Engine::wants(python::Frame* frame) {
   return false;
 }
 
+/// A backward pass is one call of C++ code below a little Python: taken to pieces it would only be slower.
+void Engine::run_backward_apart() {
+  for (const char* path : {"torch:Tensor.backward", "torch.autograd:backward", "torch.autograd:grad", "torch.autograd:_make_grads",
+                           "torch.autograd.graph:_engine_run_backward"}) {
+    Ref function = trace::import_path(path);
+    PyErr_Clear();
+    if (!function || !PyFunction_Check(function.get())) return;  // torch is being imported
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
+    run_apart(code);
+    Heat& heat = heat_[std::hash<const void*>()(code)];
+    heat.rejected = heat.empty = runs_apart(code);
+  }
+  backward_apart_ = true;
+}
+
 Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now) {
+  if (!backward_apart_) run_backward_apart();
   std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
   sessions_.push_back(std::make_unique<Session>(*this, machine, activation, compile_now));
   return sessions_.back().get();
@@ -365,6 +381,7 @@ void Engine::forget_segments() {
   auto entries = std::exchange(entries_, {});  // dies last: objects that die may run Python code
   auto codes = std::exchange(apart_codes_, {});
   heat_.clear();
+  backward_apart_ = false;
   apart_.clear();
 }
 

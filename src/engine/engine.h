@@ -69,6 +69,7 @@ class Engine final : public vm::Engine {
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
   void run_apart(PyCodeObject* code);
+  void run_backward_apart();
   bool runs_apart(PyCodeObject* code) const { return !apart_.empty() && apart_.count(code) != 0; }
   const std::unordered_set<const PyCodeObject*>& apart() const { return apart_; }
   static bool handles_tensors(python::Frame* frame);
@@ -113,6 +114,7 @@ class Engine final : public vm::Engine {
   report::Report report_;
   std::unordered_set<const PyCodeObject*> apart_;
   std::vector<python::Ref> apart_codes_;  // keeps their addresses
+  bool backward_apart_ = false;           // those of torch's are in
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
   std::uint64_t recorded_operators_ = 0, replayed_operators_ = 0;  // since the start

@@ -76,6 +76,7 @@ bool Loops::is_new(PyCodeObject* code) {
   if (known && PyWeakref_GET_OBJECT(known.get()) == reinterpret_cast<PyObject*>(code)) return false;
   PyObject* raised = PyErr_GetRaisedException();
   known = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(code), nullptr));
+  if (known) PyObject_GC_UnTrack(known.get());  // nothing hangs on it, and programs count what the collector looks at
   PyErr_SetRaisedException(raised);
   return true;
 }

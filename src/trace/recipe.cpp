@@ -38,10 +38,34 @@ bool Kitchen::fill_dict(PyObject* dict, const RecipeNode& node) {
   return true;
 }
 
+namespace {
+
+/// Whether a heap class adds nothing to its instances but slots: a class of C code has fields of its own.
+bool is_written_in_python(PyTypeObject* type) {
+  Ref dict = Ref::steal(PyType_GetDict(type));
+  Py_ssize_t at = 0, slots = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict.get(), &at, &key, &value)) slots += Py_TYPE(value) == &PyMemberDescr_Type;
+  Py_ssize_t added = type->tp_basicsize - (type->tp_base ? type->tp_base->tp_basicsize : 0);
+  // A base without a __dict__ or weak references (int, tuple) gets a field for each.
+  return added >= 0 && added <= static_cast<Py_ssize_t>(sizeof(PyObject*)) * (slots + (type->tp_dictoffset > 0) + (type->tp_weaklistoffset > 0));
+}
+
+}  // namespace
+
+PyTypeObject* builtin_base(PyTypeObject* type) {
+  while (type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    if (!is_written_in_python(type)) return nullptr;
+    type = type->tp_base;
+  }
+  return type;
+}
+
 PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
   auto* type = reinterpret_cast<PyTypeObject*>(node.object.get());
   Ref empty = Ref::steal(PyTuple_New(0));
-  slot = Ref::steal(type->tp_new(type, empty.get(), nullptr));
+  PyTypeObject* base = builtin_base(type);
+  slot = Ref::steal((base ? base : type)->tp_new(type, empty.get(), nullptr));  // a __new__ of Python code has had its say
   if (!slot) return nullptr;
   PyObject* object = slot.get();
   if (node.children[1] != kNullRecipe && PyList_Check(object)) {

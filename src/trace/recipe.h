@@ -43,6 +43,9 @@ enum class RecipeKind : std::uint8_t {
   kContextToken,     // children: context variable, value: sets the variable and gives the token
 };
 
+/// The class of C code that a class written in Python is built on. Null: something in between has fields of C code.
+PyTypeObject* builtin_base(PyTypeObject* type);
+
 struct RecipeNode {
   RecipeKind kind;
   std::int32_t index = 0;

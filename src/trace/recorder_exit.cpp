@@ -144,8 +144,9 @@ RecipeId Recorder::recipe_dict(PyObject* items) {
 
 RecipeId Recorder::recipe_instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new || type->tp_new == PyList_Type.tp_new;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !plain_new || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
+  PyTypeObject* base = builtin_base(type);
+  bool plain = base == &PyBaseObject_Type || base == &PyDict_Type || base == &PyList_Type || type->tp_new == PyDict_Type.tp_new;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !plain || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
   RecipeId id = segment_->recipes.add({RecipeKind::kInstance, 0, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
   recipe_memo_[object] = id;
   std::vector<RecipeId> children{kNullRecipe, kNullRecipe};

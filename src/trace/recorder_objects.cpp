@@ -50,17 +50,6 @@ bool is_number_info(PyObject* object) {
   return name == "torch.finfo" || name == "torch.iinfo";
 }
 
-/// Whether a heap class adds nothing to its instances but slots: a class of C code has fields of its own.
-bool is_written_in_python(PyTypeObject* type) {
-  Ref dict = Ref::steal(PyType_GetDict(type));
-  Py_ssize_t at = 0, slots = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(dict.get(), &at, &key, &value)) slots += Py_TYPE(value) == &PyMemberDescr_Type;
-  Py_ssize_t added = type->tp_basicsize - (type->tp_base ? type->tp_base->tp_basicsize : 0);
-  // A base without a __dict__ or weak references (int, tuple) gets a field for each.
-  return added >= 0 && added <= static_cast<Py_ssize_t>(sizeof(PyObject*)) * (slots + (type->tp_dictoffset > 0) + (type->tp_weaklistoffset > 0));
-}
-
 /// Whether all that C code can read of an object from outside is known by its parts: an instance whose class is written in
 /// Python, so that its state is attributes, or one of the built-in kinds that are guarded by content or identity.
 bool is_transparent(PyObject* object) {
@@ -72,10 +61,8 @@ bool is_transparent(PyObject* object) {
   if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) return true;
   if (std::string_view(type->tp_name) == "functools.partial" || is_builtin_function(object)) return true;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
-  PyTypeObject* base = type;
-  for (; base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE); base = base->tp_base) {
-    if (!is_written_in_python(base)) return false;
-  }
+  PyTypeObject* base = builtin_base(type);
+  if (base == nullptr) return false;
   return base == &PyBaseObject_Type || base == &PyModule_Type || PyType_IsSubtype(base, &PyDict_Type) || base == &PyTuple_Type;
 }
 
