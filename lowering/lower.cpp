@@ -3,6 +3,7 @@
 #include "lowering/lower.h"
 
 #include "lowering/extern/library_kernel.h"
+#include "lowering/gradient_prefix.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
 
@@ -92,10 +93,22 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   return lowered;
 }
 
+/// What comes before the first gradient is compiled by itself.
+Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  std::optional<Split> split = split_before_gradients(*graph);
+  std::vector<at::Tensor> taken;
+  for (std::size_t i = 0; split && i < split->first_inputs.size(); i++) taken.push_back(examples[split->first_inputs[i]]);
+  if (!split || must_replay(*split->first, taken)) return {runtime::make_replayer(graph), {}};
+  Lowered lowered = lower(split->first, taken, options);
+  lowered.executable = make_split(*split, std::move(lowered.executable), runtime::make_replayer(split->rest));
+  for (int& input : lowered.folded_inputs) input = static_cast<int>(split->first_inputs[static_cast<std::size_t>(input)]);
+  return lowered;
+}
+
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  if (must_replay(*graph, examples)) return {runtime::make_replayer(graph), {}};
+  if (must_replay(*graph, examples)) return lower_split(graph, examples, options);
   auto recorded = std::exchange(graph, copy_moving_selects(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
 #ifdef NDEBUG
