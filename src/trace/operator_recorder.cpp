@@ -96,6 +96,19 @@ bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   return false;
 }
 
+/// Operators that work element by element on their one tensor, of whatever size, raise for none, and give new memory.
+bool is_elementwise(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  static const std::set<std::string> names = {"aten::add",  "aten::sub", "aten::mul", "aten::div",     "aten::neg",  "aten::abs", "aten::relu",  "aten::sigmoid",
+                                              "aten::tanh", "aten::exp", "aten::sqrt", "aten::rsqrt",  "aten::sin",  "aten::cos", "aten::square", "aten::silu",
+                                              "aten::gelu", "aten::erf", "aten::log",  "aten::log1p",  "aten::clone", "aten::reciprocal"};
+  if (op.schema().is_mutable() || names.count(op.schema().name()) == 0 || !stack[first].isTensor()) return false;
+  for (std::size_t at = first + 1; at < stack.size(); at++) {
+    bool tensor = stack[at].isTensor() && stack[at].toTensor().defined();
+    if (tensor && !stack[at].toTensor().unsafeGetTensorImpl()->is_wrapped_number()) return false;
+  }
+  return true;
+}
+
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
@@ -224,7 +237,7 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
     refuse(Refusal::kUnknownTensor, "");
     return false;
   }
-  if (is_unsized(id)) {
+  if (is_unsized(id) && !takes_unsized_) {
     refuse(Refusal::kDataDependent, "");
     return false;
   }
@@ -472,7 +485,8 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     op.callBoxed(stack);
     return;
   }
-  const bool unsized = gives_unsized(op, *stack, first);
+  takes_unsized_ = any_unsized() && is_elementwise(op, *stack, first);
+  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && is_unsized(find((*stack)[first].toTensor())));
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();

@@ -133,6 +133,7 @@ class OperatorRecorder {
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_;
   std::unordered_set<graph::ValueId> unsized_;
+  bool takes_unsized_ = false;  // the operator that is being recorded
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::size_t host_calls_ = 0;  // operators called since the instruction began
   std::size_t looked_at_ = 0;

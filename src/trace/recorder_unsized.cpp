@@ -4,7 +4,10 @@
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
 
+#include <opcode.h>
+
 #include <string_view>
+#include <unordered_set>
 
 namespace dynrun::trace {
 
@@ -51,6 +54,24 @@ int operands_looked_at(Opcode opcode) {
   }
 }
 
+/// `tensor + 1`, whatever the tensor's size.
+bool is_number_arithmetic(const Instruction& in, PyObject* left, PyObject* right) {
+  if (in.opcode == Opcode::kUnaryNegative) return true;
+  if (in.opcode != Opcode::kBinaryOp) return false;
+  auto is_number = [](PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); };
+  const int op = in.argument;
+  bool simple = op == NB_ADD || op == NB_SUBTRACT || op == NB_MULTIPLY || op == NB_TRUE_DIVIDE;
+  return simple && (is_number(left) != is_number(right));
+}
+
+/// torch.relu(tensor), tensor.tanh(): one operator of one tensor, element by element.
+bool is_elementwise_call(const std::vector<PyObject*>& arguments, PyObject* self, std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"relu", "sigmoid", "tanh",   "exp",  "sqrt", "rsqrt", "sin",   "cos",       "square", "neg",
+                                                             "abs",  "erf",     "log",    "log1p", "clone", "reciprocal"};
+  if (names.count(name.substr(name.rfind('.') + 1)) == 0) return false;
+  return self && guards::is_tensor(self) ? arguments.empty() || (arguments.size() == 1 && arguments[0] == self) : arguments.size() == 1;
+}
+
 constexpr int kDeepest = 4;  // as tensors lie in arguments: torch.cat(tensors), tensor[:, (mask, None)]
 
 }  // namespace
@@ -75,6 +96,8 @@ bool Recorder::is_unsized(PyObject* object, int depth) {
 std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const Instruction& in) {
   if (!operators_.any_unsized()) return std::nullopt;
   const int count = std::min(operands_looked_at(in.opcode), activation.stack_depth());
+  if (count > 0 && is_number_arithmetic(in, activation.peek(count), activation.peek(1)) && !is_unsettled(activation.peek(count)) && !is_unsettled(activation.peek(1)))
+    return std::nullopt;
   for (int i = 1; i <= count; i++) {
     if (is_unsized(activation.peek(i))) return cut(BreakId::k_data_dependent_operator, bytecode::info(in.opcode).name);
   }
@@ -85,6 +108,7 @@ std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const I
 bool Recorder::may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name) {
   if (!operators_.any_unsized()) return true;
   if (kind.call_class == CallClass::kPure && name.rfind("_has_torch_function", 0) == 0) return true;
+  if (kind.call_class == CallClass::kTransparent && is_elementwise_call(site.arguments, self, name)) return true;
   if (is_unsized(self)) return false;
   const Model model = kind.model;
   if (model == Model::kListAppend || model == Model::kIsInstance || model == Model::kSetAttribute || model == Model::kWriteFresh || model == Model::kNewTuple)

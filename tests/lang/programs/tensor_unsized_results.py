@@ -119,7 +119,14 @@ def only_one_as_float(x):
         return str(error)
 
 
-FUNCTIONS = (only_one, only_one_as_float, handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
+def elementwise(x):
+    chosen = x[x > 1]
+    for _ in range(3):
+        chosen = torch.relu(chosen * 1.5 + 0.25).tanh()
+    return chosen, (-chosen).exp().clone(), 1 - chosen, 2 / (chosen + 3), chosen.sum(), chosen.log() if chosen.numel() else 0
+
+
+FUNCTIONS = (elementwise, only_one, only_one_as_float, handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
 for function in FUNCTIONS:
     for step in range(9):
         with torch.no_grad():
