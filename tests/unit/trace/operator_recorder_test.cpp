@@ -74,6 +74,19 @@ TEST_CASE("each node keeps the modes it ran under") {
   CHECK(nodes[1].mode.grad_enabled);
 }
 
+TEST_CASE("elementwise operators follow a tensor whose size depends on data") {
+  Recording it;
+  at::Tensor x = it.input(floats({2, 2}), "x");
+  {
+    RecordingScope scope(&it.recorder);
+    at::masked_select(x, x > 0).mul(2.5).tanh();
+  }
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  const graph::Graph& graph = *it.recorder.graph();
+  REQUIRE(graph.nodes.size() == 4);
+  CHECK(graph.type_of(graph.nodes[3].outputs[0]).unsized);
+}
+
 TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
   auto refused = [](const std::function<void(Recording&, const at::Tensor&)>& program) {
     Recording it;
@@ -89,7 +102,8 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
     return it.recorder.refusal();
   };
   CHECK(refused([](Recording&, const at::Tensor& x) { at::equal(x, x); }) == Refusal::kDataDependent);
-  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).add(1); }) == Refusal::kDataDependent);
+  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).t(); }) == Refusal::kDataDependent);
+  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).add(at::nonzero(x)); }) == Refusal::kDataDependent);
   CHECK(refused([](Recording&, const at::Tensor& x) {
           x.sum().item();
           x.neg();
