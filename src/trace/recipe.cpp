@@ -64,8 +64,9 @@ PyTypeObject* builtin_base(PyTypeObject* type) {
 PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
   auto* type = reinterpret_cast<PyTypeObject*>(node.object.get());
   Ref empty = Ref::steal(PyTuple_New(0));
-  PyTypeObject* base = builtin_base(type);
-  slot = Ref::steal((base ? base : type)->tp_new(type, empty.get(), nullptr));  // a __new__ of Python code has had its say
+  PyTypeObject* base = type;  // the recording knows the classes; a __new__ of Python code has had its say
+  while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
+  slot = Ref::steal(base->tp_new(type, empty.get(), nullptr));
   if (!slot) return nullptr;
   PyObject* object = slot.get();
   if (node.children[1] != kNullRecipe && PyList_Check(object)) {

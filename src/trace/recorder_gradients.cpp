@@ -66,9 +66,9 @@ bool Recorder::store_gradient(PyObject* tensor, PyObject* name, PyObject* value)
 
 /// A gradient that was written must not be another tensor's that was read or written too.
 void Recorder::require_distinct_gradients() {
+  if (!writes_gradients_ || gradient_owners_.size() < 2) return;
   static PyMethodDef definition{"are_distinct", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(are_distinct)), METH_FASTCALL, nullptr};
   static const python::Kept function = Ref::steal(PyCFunction_New(&definition, nullptr));
-  if (!writes_gradients_ || gradient_owners_.size() < 2) return;
   std::vector<HostId> owners;
   for (PyObject* owner : gradient_owners_) owners.push_back(host_.read(source_of(owner), owner));
   host_.require_equal(host_.compute(HostKind::kCall, 0, std::move(owners), function.get(), Py_True), Py_True);
