@@ -1,7 +1,8 @@
 #include "lowering/gradient_prefix.h"
 
+#include "graph/visit.h"
+
 #include <algorithm>
-#include <functional>
 #include <set>
 
 namespace dynrun::lowering {
@@ -10,16 +11,6 @@ namespace {
 using graph::ValueId;
 
 constexpr std::size_t kFewestNodes = 3;
-
-void each_value(const graph::Argument& argument, const std::function<void(ValueId)>& visit) {
-  if (argument.is_value() && argument.value() != graph::kNoValue) visit(argument.value());
-  if (!argument.is_list()) return;
-  for (const graph::Argument& item : argument.items()) each_value(item, visit);
-}
-
-void each_input(const graph::Node& node, const std::function<void(ValueId)>& visit) {
-  for (const graph::Argument& argument : node.arguments) each_value(argument, visit);
-}
 
 bool returns_alias(const graph::Node& node) {
   const auto& returns = node.op.schema().returns();
@@ -32,7 +23,7 @@ bool needs_gradients(const graph::Graph& graph, const graph::Node& node) {
     const graph::Value& value = graph.values[static_cast<std::size_t>(id)];
     needs = needs || (value.is_tensor() && value.tensor().requires_grad);
   };
-  each_input(node, look);
+  visit_values(node, look);
   for (ValueId id : node.outputs) {
     if (id != graph::kNoValue) look(id);
   }
@@ -69,10 +60,10 @@ std::optional<Split> split_before_gradients(const graph::Graph& graph) {
   std::set<ValueId> used, made, views, wanted(graph.outputs.begin(), graph.outputs.end());
   for (const graph::Node& node : split.first->nodes) {
     if (node.op.schema().is_mutable()) return std::nullopt;
-    each_input(node, [&](ValueId id) { used.insert(id); });
+    visit_values(node, [&](ValueId id) { used.insert(id); });
     (returns_alias(node) ? views : made).insert(node.outputs.begin(), node.outputs.end());
   }
-  for (const graph::Node& node : split.rest->nodes) each_input(node, [&](ValueId id) { wanted.insert(id); });
+  for (const graph::Node& node : split.rest->nodes) visit_values(node, [&](ValueId id) { wanted.insert(id); });
 
   split.first->inputs.clear();
   for (std::size_t i = 0; i < graph.inputs.size(); i++) {

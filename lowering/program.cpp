@@ -1,6 +1,7 @@
 #include "lowering/program.h"
 
 #include "graph/text.h"
+#include "graph/visit.h"
 
 #include <array>
 
@@ -11,15 +12,6 @@ using graph::Argument;
 using graph::kNoValue;
 using graph::Node;
 using graph::ValueId;
-
-template <typename Visit>
-void visit_values(const Argument& argument, const Visit& visit) {
-  if (argument.is_value()) {
-    if (argument.value() != kNoValue) visit(argument.value());
-  } else if (argument.is_list()) {
-    for (const Argument& item : argument.items()) visit_values(item, visit);
-  }
-}
 
 std::string_view base_name(const Node& node) {
   return node.op.operator_name().name;
@@ -173,12 +165,10 @@ Uses::Uses(const Program& program)
   };
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
     auto index = static_cast<std::int32_t>(i);
-    for (const Argument& argument : program.graph.nodes[i].arguments) {
-      visit_values(argument, [&](ValueId id) {
-        read(id, index);
-        if (ValueId base = program.root(id); base != id) read(base, index);
-      });
-    }
+    visit_values(program.graph.nodes[i], [&](ValueId id) {
+      read(id, index);
+      if (ValueId base = program.root(id); base != id) read(base, index);
+    });
     for (ValueId id : program.graph.nodes[i].outputs) {
       if (id != kNoValue && producer_[static_cast<std::size_t>(id)] < 0) producer_[static_cast<std::size_t>(id)] = index;
     }

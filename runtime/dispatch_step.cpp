@@ -2,6 +2,7 @@
 #include "runtime/plan.h"
 
 #include "graph/text.h"
+#include "graph/visit.h"
 
 #include <ATen/ATen.h>
 
@@ -27,7 +28,7 @@ class DispatchStep final : public Step {
     for (ValueId id : node.outputs) {
       if (id != kNoValue) types_.emplace(id, graph.type_of(id));
     }
-    visit(node, [&](ValueId id) { slot_of_.emplace(id, slot_of(id)); });
+    visit_values(node, [&](ValueId id) { slot_of_.emplace(id, slot_of(id)); });
     for (ValueId id : node.outputs) {
       if (id != kNoValue) slot_of_.emplace(id, slot_of(id));
     }
@@ -46,17 +47,6 @@ class DispatchStep final : public Step {
   std::string describe() const override { return text_; }
 
  private:
-  template <typename Visit>
-  static void visit(const graph::Node& node, const Visit& visit_value) {
-    for (const graph::Argument& argument : node.arguments) visit(argument, visit_value);
-  }
-  template <typename Visit>
-  static void visit(const graph::Argument& argument, const Visit& visit_value) {
-    if (argument.is_value() && argument.value() != kNoValue) visit_value(argument.value());
-    if (argument.is_list()) {
-      for (const graph::Argument& item : argument.items()) visit(item, visit_value);
-    }
-  }
   SlotId slot(ValueId id) const { return slot_of_.at(id); }
 
   void put(Slots& slots, ValueId id, c10::IValue result) const {
