@@ -193,8 +193,24 @@ Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation,
   return sessions_.back().get();
 }
 
+/// Whether CPython calls the handler of a signal, which it does wherever C code looks for signals: it passes the frame that was
+/// interrupted.
+static bool is_signal_handler(const python::Frame* frame) {
+  const PyCodeObject* code = frame->code;
+  PyObject* const* arguments = frame->localsplus;
+  auto is_frame = [](PyObject* object) { return object && PyFrame_Check(object); };
+  if (std::any_of(arguments, arguments + code->co_argcount, is_frame)) return true;
+  if (!(code->co_flags & CO_VARARGS)) return false;
+  PyObject* rest = arguments[code->co_argcount + code->co_kwonlyargcount];
+  return rest && PyTuple_CheckExact(rest) && std::any_of(&PyTuple_GET_ITEM(rest, 0), &PyTuple_GET_ITEM(rest, 0) + PyTuple_GET_SIZE(rest), is_frame);
+}
+
 vm::Observer* Engine::watching(vm::Machine& machine, Session& recording) {
-  if (&machine == &recording.machine()) return nullptr;
+  if (&machine == &recording.machine() || recording.at_work()) return nullptr;
+  if (is_signal_handler(machine.top->frame)) {
+    recording.interrupted(machine);
+    return nullptr;
+  }
   recording.enter(machine);
   return &recording;
 }

@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include "guards/torch_python.h"
+#include "python/signals.h"
 
 #include <fmt/format.h>
 
@@ -94,7 +95,10 @@ class KeptError {
 /// While this is there the session is not taken for one that has nothing left to do.
 class Session::Busy {
  public:
-  explicit Busy(Session& session) : count_(session.busy_) { ++count_; }
+  explicit Busy(Session& session) : count_(session.busy_) {
+    ++count_;
+    if (session.state_ == State::kRecord) held_.emplace();
+  }
   ~Busy() { --count_; }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
@@ -102,6 +106,7 @@ class Session::Busy {
  private:
   int& count_;
   KeptError error_;
+  std::optional<python::HeldSignals> held_;  // while the recorder works; a replay may block in what it calls
 };
 
 void Session::detach() {

@@ -23,6 +23,8 @@ class Session final : public vm::Observer {
   void giving_back(vm::Machine& machine) override;
   void interrupted(vm::Machine& machine) override;
 
+  /// Whether one of its own functions runs: Python code that starts then is no part of the recorded program.
+  bool at_work() const { return busy_ > 0; }
   bool idle() const { return state_ == State::kIdle && nested_.empty() && busy_ == 0; }
   /// Machines inside the recorded one, of Python code that C code calls: they let go of the session when they are done.
   void enter(vm::Machine& nested) { nested_.insert(&nested); }

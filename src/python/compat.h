@@ -76,7 +76,8 @@ const volatile int* dynrun_eval_breaker(PyThreadState* thread);
 int dynrun_handle_pending(PyThreadState* thread);
 /// Whether a signal has come in whose handler has not been run yet.
 int dynrun_signal_waits(void);
-/// Until the matching release no thread counts as the one that runs signal handlers.
+/// Until the matching release no thread counts as the one that runs signal handlers. 0, and nothing to release, on a thread that
+/// runs none.
 unsigned long dynrun_hold_signals(void);
 void dynrun_release_signals(unsigned long held);
 

@@ -464,15 +464,17 @@ int dynrun_handle_pending(PyThreadState* thread) {
 int dynrun_signal_waits(void) { return _Py_atomic_load_relaxed(&_PyRuntime.signals.is_tripped); }
 
 unsigned long dynrun_hold_signals(void) {
+  if (PyThread_get_thread_ident() != _PyRuntime.main_thread) return 0;
   unsigned long main_thread = _PyRuntime.main_thread;
   _PyRuntime.main_thread = 0;
   return main_thread;
 }
 
 void dynrun_release_signals(unsigned long held) {
+  if (held == 0) return;
   _PyRuntime.main_thread = held;
   // The flag is not raised for a signal that no thread can handle.
-  if (held != 0 && dynrun_signal_waits()) _Py_atomic_store_relaxed(&_PyInterpreterState_Main()->ceval.eval_breaker, 1);
+  if (dynrun_signal_waits()) _Py_atomic_store_relaxed(&_PyInterpreterState_Main()->ceval.eval_breaker, 1);
 }
 
 // ---- intrinsics that are not exported ----

@@ -6,7 +6,7 @@
 
 namespace dynrun::python {
 
-/// Signals that come in wait until this is gone. Needs the GIL; user code must not run meanwhile.
+/// Signals that come in wait until this is gone. Needs the GIL. They may be held already.
 class HeldSignals {
  public:
   HeldSignals() : main_thread_(dynrun_hold_signals()) {}
