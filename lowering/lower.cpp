@@ -6,6 +6,7 @@
 #include "lowering/gradient_prefix.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
+#include "lowering/unsized_kernel.h"
 
 namespace dynrun::lowering {
 namespace {
@@ -86,6 +87,7 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   }
   restore_output_layouts(program);
   std::vector<LibraryKernel> claims = claim_library_kernels(program);
+  claim_unsized_chains(program, claims);
   std::vector<Unit> units = schedule(program, std::move(claims));
   Lowered lowered;
   lowered.executable = build_executable(program, std::move(units), std::move(graph));

@@ -96,17 +96,10 @@ bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   return false;
 }
 
-/// Operators that work element by element on their one tensor, of whatever size, raise for none, and give new memory.
-bool is_elementwise(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
-  static const std::set<std::string> names = {"aten::add",  "aten::sub", "aten::mul", "aten::div",     "aten::neg",  "aten::abs", "aten::relu",  "aten::sigmoid",
-                                              "aten::tanh", "aten::exp", "aten::sqrt", "aten::rsqrt",  "aten::sin",  "aten::cos", "aten::square", "aten::silu",
-                                              "aten::gelu", "aten::erf", "aten::log",  "aten::log1p",  "aten::clone", "aten::reciprocal"};
-  if (op.schema().is_mutable() || names.count(op.schema().name()) == 0 || !stack[first].isTensor()) return false;
-  for (std::size_t at = first + 1; at < stack.size(); at++) {
-    bool tensor = stack[at].isTensor() && stack[at].toTensor().defined();
-    if (tensor && !stack[at].toTensor().unsafeGetTensorImpl()->is_wrapped_number()) return false;
-  }
-  return true;
+/// "relu" of aten::relu; empty for what is not ATen's.
+std::string_view plain_name(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  return name.rfind("aten::", 0) == 0 ? std::string_view(name).substr(6) : std::string_view();
 }
 
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
@@ -126,6 +119,17 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
 }
 
 }  // namespace
+
+bool is_elementwise(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {
+      "add",  "sub",  "mul",  "div",   "neg",   "abs",   "sign",  "square",  "sqrt",       "rsqrt",     "reciprocal", "exp",  "exp2",   "expm1",      "log",
+      "log2", "log10", "log1p", "sin", "cos",   "tan",   "asin",  "acos",    "atan",       "sinh",      "cosh",       "tanh", "erf",    "floor",      "ceil",
+      "trunc", "round", "gt", "ge",    "lt",    "le",    "eq",    "ne",      "isnan",      "isinf",     "isfinite",   "clamp", "maximum", "minimum",   "logical_not",
+      "relu", "relu6", "sigmoid", "silu", "gelu", "mish", "elu",  "softplus", "leaky_relu", "hardtanh", "hardswish",  "hardsigmoid", "clone"};
+  return names.count(name) != 0;
+}
+
+bool sums_up(std::string_view name) { return name == "sum" || name == "mean"; }
 
 std::atomic<std::uint64_t>& operator_count() {
   static std::atomic<std::uint64_t> count{0};
@@ -181,7 +185,8 @@ void OperatorRecorder::rewind(const Mark& mark) {
   }
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
-  for (auto* values : {&constant_values_, &unsized_}) std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
+  std::erase_if(constant_values_, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
+  std::erase_if(unsized_, [&](const auto& value) { return static_cast<std::size_t>(value.first) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
@@ -243,6 +248,23 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
   }
   argument = graph::Argument::reference(id);
   return true;
+}
+
+/// The unsized tensor that the operator may take: all its tensors have that one's size, or it sums them up.
+graph::ValueId OperatorRecorder::unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  if (!any_unsized() || op.schema().is_mutable()) return graph::kNoValue;
+  const std::string_view name = plain_name(op);
+  const bool sum = sums_up(name) && op.schema().overload_name().empty();
+  if (!sum && !is_elementwise(name)) return graph::kNoValue;
+  graph::ValueId found = graph::kNoValue;
+  for (std::size_t at = first; at < stack.size(); at++) {
+    if (stack[at].isTensorList()) return graph::kNoValue;
+    if (!stack[at].isTensor() || !stack[at].toTensor().defined() || stack[at].toTensor().unsafeGetTensorImpl()->is_wrapped_number()) continue;
+    const graph::ValueId id = find(stack[at].toTensor());
+    if (!is_unsized(id) || (found != graph::kNoValue && unsized_.at(found) != unsized_.at(id))) return graph::kNoValue;
+    found = id;
+  }
+  return found;
 }
 
 /// Where a host value was given to the call, and the operator has just that number in its place: the replay's own number.
@@ -485,8 +507,9 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     op.callBoxed(stack);
     return;
   }
-  takes_unsized_ = any_unsized() && is_elementwise(op, *stack, first);
-  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && is_unsized(find((*stack)[first].toTensor())));
+  const graph::ValueId like = unsized_operand(op, *stack, first);
+  takes_unsized_ = like != graph::kNoValue;
+  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && !sums_up(plain_name(op)));
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();
@@ -527,7 +550,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     for (graph::ValueId id : node.outputs) {
       if (id == graph::kNoValue) continue;
       std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).unsized = true;
-      unsized_.insert(id);
+      unsized_.emplace(id, takes_unsized_ ? unsized_.at(like) : id);
     }
   }
   note_constants(op, node, constant_arguments);

@@ -69,9 +69,12 @@ class OperatorRecorder {
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
-  /// Whether the value's size depends on tensor data. No operator takes one: what does comes after the segment.
+  /// Whether the value's size depends on tensor data. Few operators take one (`is_elementwise`, `sums_up`): what else does comes
+  /// after the segment.
   bool is_unsized(graph::ValueId id) const { return unsized_.count(id) != 0; }
   bool any_unsized() const { return !unsized_.empty(); }
+  /// Whether both have one size on every replay.
+  bool same_unsized(graph::ValueId a, graph::ValueId b) const { return is_unsized(a) && is_unsized(b) && unsized_.at(a) == unsized_.at(b); }
 
   /// A host value given to the call that runs: where it may turn up among the operator's arguments, and its value now.
   struct HostArgument {
@@ -115,6 +118,7 @@ class OperatorRecorder {
   bool bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
+  graph::ValueId unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   bool only_constants(const torch::jit::Stack& stack, std::size_t first) const;
   void note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments);
   void record_literal(const at::Tensor& tensor);
@@ -132,7 +136,7 @@ class OperatorRecorder {
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_;
-  std::unordered_set<graph::ValueId> unsized_;
+  std::unordered_map<graph::ValueId, graph::ValueId> unsized_;  // by value: the first one that had its size
   bool takes_unsized_ = false;  // the operator that is being recorded
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::size_t host_calls_ = 0;  // operators called since the instruction began
@@ -160,6 +164,12 @@ class RecordingScope {
   OperatorRecorder* outer_;
   bool key_was_on_;
 };
+
+/// Operators by their name without "aten::": those that work element by element on tensors of one size, whatever it is, raise
+/// for none of them and give new memory.
+bool is_elementwise(std::string_view name);
+/// Those that make one number of a tensor of any size.
+bool sums_up(std::string_view name);
 
 /// While it lives nothing on this thread is recorded: neither operators nor Python code.
 class UnrecordedScope {

@@ -237,6 +237,7 @@ class Recorder {
   // Tensors whose size depends on tensor data. (recorder_unsized.cpp)
   /// The object, or one in it down to `depth` containers.
   bool is_unsized(PyObject* object, int depth = 0);
+  bool fits_unsized(PyObject* left, PyObject* right);
   std::optional<Flow> settle_unsized(vm::Activation&, const bytecode::Instruction&);
   bool may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name);
   /// Whether that attribute of the tensor is no matter of its size.

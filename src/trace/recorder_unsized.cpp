@@ -1,5 +1,6 @@
 // Tensors whose size depends on tensor data (nonzero, unique, a mask as index). They may be passed round, kept and handed out:
-// a replay's own stands in their place. What looks at one, be it an operator or a read of its shape, comes after the segment.
+// a replay's own stands in their place, and elementwise operators and sums take them. What else looks at one, be it an operator or
+// a read of its shape, comes after the segment.
 
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
@@ -7,7 +8,6 @@
 #include <opcode.h>
 
 #include <string_view>
-#include <unordered_set>
 
 namespace dynrun::trace {
 
@@ -54,22 +54,27 @@ int operands_looked_at(Opcode opcode) {
   }
 }
 
-/// `tensor + 1`, whatever the tensor's size.
-bool is_number_arithmetic(const Instruction& in, PyObject* left, PyObject* right) {
-  if (in.opcode == Opcode::kUnaryNegative) return true;
+bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
+
+/// `tensor + 1`, `1 < tensor`, `tensor * tensor`: operators of tensors of any size, if of one size.
+bool is_arithmetic(const Instruction& in) {
+  if (in.opcode == Opcode::kUnaryNegative || in.opcode == Opcode::kCompareOp) return true;
   if (in.opcode != Opcode::kBinaryOp) return false;
-  auto is_number = [](PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); };
-  const int op = in.argument;
-  bool simple = op == NB_ADD || op == NB_SUBTRACT || op == NB_MULTIPLY || op == NB_TRUE_DIVIDE;
-  return simple && (is_number(left) != is_number(right));
+  return in.argument == NB_ADD || in.argument == NB_SUBTRACT || in.argument == NB_MULTIPLY || in.argument == NB_TRUE_DIVIDE;
 }
 
-/// torch.relu(tensor), tensor.tanh(): one operator of one tensor, element by element.
-bool is_elementwise_call(const std::vector<PyObject*>& arguments, PyObject* self, std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {"relu", "sigmoid", "tanh",   "exp",  "sqrt", "rsqrt", "sin",   "cos",       "square", "neg",
-                                                             "abs",  "erf",     "log",    "log1p", "clone", "reciprocal"};
-  if (names.count(name.substr(name.rfind('.') + 1)) == 0) return false;
-  return self && guards::is_tensor(self) ? arguments.empty() || (arguments.size() == 1 && arguments[0] == self) : arguments.size() == 1;
+/// torch.relu(tensor), tensor.clamp(0), tensor.sum(): an operator of one tensor and numbers.
+bool is_call_of_any_size(const std::vector<PyObject*>& arguments, PyObject* self, std::string_view name) {
+  name = name.substr(name.rfind('.') + 1);
+  if (!is_elementwise(name) && !sums_up(name)) return false;
+  const bool method = self && guards::is_tensor(self);
+  std::size_t tensors = method ? 1 : 0, others = 0;
+  for (PyObject* argument : arguments) {
+    if (method && argument == self) continue;
+    if (guards::is_tensor(argument)) tensors++;
+    else others += is_number(argument) && !sums_up(name) ? 0 : 1;
+  }
+  return tensors == 1 && others == 0;
 }
 
 constexpr int kDeepest = 4;  // as tensors lie in arguments: torch.cat(tensors), tensor[:, (mask, None)]
@@ -93,11 +98,18 @@ bool Recorder::is_unsized(PyObject* object, int depth) {
   return false;
 }
 
+/// Operands of which one is unsized and the other a number, itself, or of its size.
+bool Recorder::fits_unsized(PyObject* left, PyObject* right) {
+  if (is_unsettled(left) || is_unsettled(right)) return false;
+  if (is_number(left) != is_number(right)) return true;
+  if (!guards::is_tensor(left) || !guards::is_tensor(right)) return false;
+  return operators_.same_unsized(operators_.find(guards::tensor_of(left)), operators_.find(guards::tensor_of(right)));
+}
+
 std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const Instruction& in) {
   if (!operators_.any_unsized()) return std::nullopt;
   const int count = std::min(operands_looked_at(in.opcode), activation.stack_depth());
-  if (count > 0 && is_number_arithmetic(in, activation.peek(count), activation.peek(1)) && !is_unsettled(activation.peek(count)) && !is_unsettled(activation.peek(1)))
-    return std::nullopt;
+  if (count > 0 && is_arithmetic(in) && fits_unsized(activation.peek(count), activation.peek(1))) return std::nullopt;
   for (int i = 1; i <= count; i++) {
     if (is_unsized(activation.peek(i))) return cut(BreakId::k_data_dependent_operator, bytecode::info(in.opcode).name);
   }
@@ -108,7 +120,7 @@ std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const I
 bool Recorder::may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name) {
   if (!operators_.any_unsized()) return true;
   if (kind.call_class == CallClass::kPure && name.rfind("_has_torch_function", 0) == 0) return true;
-  if (kind.call_class == CallClass::kTransparent && is_elementwise_call(site.arguments, self, name)) return true;
+  if (kind.call_class == CallClass::kTransparent && is_call_of_any_size(site.arguments, self, name)) return true;
   if (is_unsized(self)) return false;
   const Model model = kind.model;
   if (model == Model::kListAppend || model == Model::kIsInstance || model == Model::kSetAttribute || model == Model::kWriteFresh || model == Model::kNewTuple)

@@ -164,6 +164,13 @@ def results_sized_by_data(x, y):
     return {"chosen": x[x > 0], "rows": torch.nonzero(y > 0, as_tuple=True), "values": values}, counts, torch.masked_select(x * 2, y > 0), x + y
 
 
+@case
+def computed_with_sizes_of_data(x, y):
+    chosen = x[x > 0]
+    score = chosen * chosen.sigmoid() - chosen.clamp(min=0.5)
+    return (score * (score > 0)).mean() * y, score.exp(), -score
+
+
 # Tensor features
 
 

@@ -126,7 +126,51 @@ def elementwise(x):
     return chosen, (-chosen).exp().clone(), 1 - chosen, 2 / (chosen + 3), chosen.sum(), chosen.log() if chosen.numel() else 0
 
 
-FUNCTIONS = (elementwise, only_one, only_one_as_float, handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
+def of_one_size(x):
+    rows = x[x[:, 0] > 0]
+    positive, halves = rows > 0, rows.half() if rows.numel() > 3 else rows
+    twice = rows * rows.sigmoid() - rows.clamp(min=0.5)
+    return twice * positive, twice <= rows, rows.maximum(twice) if len(rows) else None, halves, (twice / 2).mean(), rows.square().sum().sqrt()
+
+
+def of_two_sizes(x):
+    small, large = x[x > 3], x[x > -9]
+    try:
+        return small + large
+    except RuntimeError as error:
+        return str(error)
+
+
+def of_other_dtypes(x):
+    whole = x.long()
+    chosen, flags, near = whole[x > 1], (x > 0)[x < 2], x.double()[x < 3]
+    return chosen * 3 - 1, chosen / 2, (chosen + 0.5).sum(), flags + 1, flags.logical_not(), (near * near).tanh(), near.round() == near, chosen.sum() * x
+
+
+def layouts(x):
+    where = torch.nonzero(x > 0)
+    turned = x.t()[:, x[:, 0] > -4]
+    return (where * 2 + 1).stride() if len(where) > 1 else 0, where - 1, (turned * 2).relu(), (turned + 1).clone(), (turned * 3).contiguous().stride() if turned.size(1) > 1 else 0
+
+
+def many(x):
+    wide = torch.arange(200_003, dtype=torch.float32).sin() * x.sum()
+    chosen = wide[wide > x[0, 0] / 100]
+    for _ in range(3):
+        chosen = torch.relu(chosen * 1.5 + 0.25).tanh() - 0.5
+    return chosen.sum().round(), chosen[:5], chosen[-5:], chosen.numel()
+
+
+def inner_results_kept(x):
+    chosen = x[x > 1]
+    a = chosen * 2
+    keeper.last = a
+    b = (a + 1).tanh()
+    listed = [b, b * 2]
+    return torch.cat([x.flatten(), b]), a * 3, listed, b.sum() + 1
+
+
+FUNCTIONS = (elementwise, of_one_size, of_two_sizes, of_other_dtypes, layouts, many, inner_results_kept, only_one, only_one_as_float, handed_out, kept, computed_with, shape_read, sliced, indexed_with, past_the_end, looped_over, unpacked, branched_on, written, nested, repeated, text)
 for function in FUNCTIONS:
     for step in range(9):
         with torch.no_grad():

@@ -1,0 +1,289 @@
+// The kernel is compiled for rows of kRow elements without knowing how many there are. A run counts its whole rows; what is left
+// is computed in a row of scratch memory. Every tensor of a chain lies in memory as the one it starts from does, so the order of
+// elements does not matter.
+
+#include "lowering/unsized_kernel.h"
+
+#include "lowering/cpu/jit.h"
+#include "lowering/loops/decompose.h"
+#include "runtime/plan.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+namespace dynrun::lowering {
+namespace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+constexpr std::int64_t kRow = 64;
+constexpr std::int64_t kMostRows = std::int64_t{1} << 40;
+constexpr std::size_t kMostDefinitions = 48;
+constexpr std::size_t kMostBuffers = 16;
+
+struct Buffer {
+  runtime::SlotId slot = -1;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  bool written = false;
+};
+
+class UnsizedStep final : public runtime::Step {
+ public:
+  UnsizedStep(cpu::KernelFunction function, std::vector<Buffer> buffers, runtime::SlotId like, std::int64_t grain, std::string text)
+      : function_(function), buffers_(std::move(buffers)), like_(like), grain_(grain), text_(std::move(text)) {}
+
+  void run(runtime::Slots& slots) const override {
+    std::vector<at::Tensor> copies;
+    Pointers pointers{};
+    for (std::size_t i = 0; i < buffers_.size(); ++i) pointers[i] = place(slots, buffers_[i], copies);
+    const std::int64_t elements = slots[like_].numel(), rows = elements / kRow;
+    if (rows <= grain_) {
+      function_(pointers.data(), 0, rows);
+    } else {
+      runtime::parallel_for(rows, grain_, [&](std::int64_t begin, std::int64_t end) { function_(pointers.data(), begin, end); });
+    }
+    if (elements % kRow != 0) finish(pointers, rows * kRow, elements % kRow);
+  }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kKernel; }
+  std::string describe() const override { return text_; }
+
+ private:
+  using Pointers = std::array<void*, kMostBuffers>;
+
+  /// Results get the layout that an operator would give them, which a copy of a tensor with holes has too.
+  void* place(runtime::Slots& slots, const Buffer& buffer, std::vector<at::Tensor>& copies) const {
+    at::Tensor& tensor = slots[buffer.slot];
+    if (buffer.written) {
+      const at::Tensor& like = slots[like_];
+      tensor = at::empty_like(like, like.options().dtype(buffer.dtype));
+      return tensor.mutable_data_ptr();
+    }
+    if (!tensor.is_non_overlapping_and_dense()) return const_cast<void*>(copies.emplace_back(tensor.clone()).const_data_ptr());
+    return const_cast<void*>(tensor.const_data_ptr());
+  }
+
+  void finish(const Pointers& pointers, std::int64_t from, std::int64_t count) const {
+    alignas(64) std::array<std::array<char, kRow * sizeof(double)>, kMostBuffers> rows;
+    Pointers scratch = pointers;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      scratch[i] = rows[i].data();
+      if (buffers_[i].written) continue;
+      const std::size_t width = c10::elementSize(buffers_[i].dtype), bytes = static_cast<std::size_t>(count) * width;
+      std::memcpy(rows[i].data(), static_cast<char*>(pointers[i]) + static_cast<std::size_t>(from) * width, bytes);
+      std::memset(rows[i].data() + bytes, 0, kRow * width - bytes);
+    }
+    function_(scratch.data(), 0, 1);
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      if (!buffers_[i].written) continue;
+      const std::size_t width = c10::elementSize(buffers_[i].dtype);
+      std::memcpy(static_cast<char*>(pointers[i]) + static_cast<std::size_t>(from) * width, rows[i].data(), static_cast<std::size_t>(count) * width);
+    }
+  }
+
+  cpu::KernelFunction function_;
+  std::vector<Buffer> buffers_;
+  runtime::SlotId like_;
+  std::int64_t grain_;  // rows that are not worth a second thread
+  std::string text_;
+};
+
+bool is_unsized(const Program& program, ValueId id) {
+  const graph::Value& value = program.graph.values[static_cast<std::size_t>(id)];
+  return value.is_tensor() && value.tensor().unsized;
+}
+
+/// What the loop rules may see: every unsized value as one row.
+Program as_rows(const Program& program) {
+  Program rows;
+  rows.options = program.options;
+  rows.graph.values = program.graph.values;
+  for (graph::Value& value : rows.graph.values) {
+    auto* type = std::get_if<graph::TensorType>(&value.type);
+    if (type == nullptr || !type->unsized) continue;
+    type->sizes = {kRow};
+    type->strides = {1};
+    type->unsized = false;
+  }
+  return rows;
+}
+
+/// Elementwise nodes on tensors of one size, in program order.
+struct Chain {
+  std::vector<std::int32_t> nodes;
+  std::vector<Definition> definitions;
+  std::set<ValueId> defined;
+};
+
+class Claimer {
+ public:
+  Claimer(const Program& program, std::vector<LibraryKernel>& claims)
+      : program_(program), rows_(as_rows(program)), uses_(program), claims_(claims) {
+    for (const LibraryKernel& claim : claims) claimed_.insert(claim.nodes.begin(), claim.nodes.end());
+  }
+
+  void run() {
+    for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i) {
+      const auto node = static_cast<std::int32_t>(i);
+      const ValueId source = claimed_.count(node) == 0 ? source_of(node) : kNoValue;
+      auto definition = source == kNoValue ? std::nullopt : define(node);
+      if (!definition) {
+        close_readers(node, kNoValue);
+        continue;
+      }
+      auto known = families_.find(source);
+      const ValueId family = known == families_.end() ? source : known->second;
+      families_[definition->value] = family;
+      close_readers(node, family);
+      add(family, node, std::move(*definition));
+    }
+    while (!open_.empty()) close(open_.begin()->first);
+  }
+
+ private:
+  static std::vector<ValueId> reads(const graph::Node& node) {
+    std::vector<ValueId> out;
+    for (const graph::Argument& argument : node.arguments) collect(argument, out);
+    return out;
+  }
+  static void collect(const graph::Argument& argument, std::vector<ValueId>& out) {
+    if (argument.is_value() && argument.value() != kNoValue) out.push_back(argument.value());
+    if (!argument.is_list()) return;
+    for (const graph::Argument& item : argument.items()) collect(item, out);
+  }
+
+  ValueId family_of(ValueId value) const {
+    auto known = families_.find(value);
+    return known == families_.end() ? value : known->second;
+  }
+
+  /// An unsized tensor that the node reads, where it reads tensors of one size only and gives one more; kNoValue otherwise.
+  ValueId source_of(std::int32_t index) const {
+    const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
+    if (program_.has_effect(index) || node.outputs.size() != 1 || node.outputs[0] == kNoValue || !is_unsized(program_, node.outputs[0])) return kNoValue;
+    // A clone into another layout.
+    if (node.op.schema().name() == "aten::clone" && !(node.arguments[1].is_constant() && node.arguments[1].constant().isNone())) return kNoValue;
+    ValueId source = kNoValue;
+    for (ValueId value : reads(node)) {
+      if (!is_unsized(program_, value) || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
+      source = value;
+    }
+    return source;
+  }
+
+  std::optional<Definition> define(std::int32_t index) const {
+    const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
+    if (!cpu::host_target().half_conversion) {
+      if (program_.graph.type_of(node.outputs[0]).dtype == c10::ScalarType::Half) return std::nullopt;
+      for (ValueId value : reads(node)) {
+        if (program_.graph.type_of(value).dtype == c10::ScalarType::Half) return std::nullopt;
+      }
+    }
+    auto definitions = decompose(rows_, node);
+    if (!definitions || definitions->size() != 1) return std::nullopt;
+    Definition& definition = definitions->front();
+    if (!definition.natural || !is_pointwise(definition.expression)) return std::nullopt;
+    return std::move(definition);
+  }
+
+  static bool is_pointwise(const Expr& expression) {
+    if (expression->kind == ExpressionKind::kReduce || expression->kind == ExpressionKind::kIndex) return false;
+    if (expression->kind == ExpressionKind::kLoad && !expression->natural) return false;
+    return std::all_of(expression->arguments.begin(), expression->arguments.end(), is_pointwise);
+  }
+
+  /// A chain ends before a node outside that reads one of its values.
+  void close_readers(std::int32_t index, ValueId but) {
+    for (ValueId value : reads(program_.graph.nodes[static_cast<std::size_t>(index)])) {
+      const ValueId family = family_of(value);
+      auto open = open_.find(family);
+      if (family != but && open != open_.end() && open->second.defined.count(value) != 0) close(family);
+    }
+  }
+
+  void add(ValueId family, std::int32_t node, Definition definition) {
+    if (auto open = open_.find(family); open != open_.end()) {
+      const Chain& chain = open->second;
+      if (chain.definitions.size() >= kMostDefinitions || !program_.can_sink(chain.nodes.front(), node)) close(family);
+    }
+    Chain& chain = open_[family];
+    chain.nodes.push_back(node);
+    chain.defined.insert(definition.value);
+    chain.definitions.push_back(std::move(definition));
+  }
+
+  bool is_seen(const Chain& chain, ValueId value) const {
+    if (uses_.is_output(value) || uses_.has_views(value)) return true;
+    const std::vector<std::int32_t>& readers = uses_.readers(value);
+    return std::any_of(readers.begin(), readers.end(), [&](std::int32_t reader) { return std::find(chain.nodes.begin(), chain.nodes.end(), reader) == chain.nodes.end(); });
+  }
+
+  void close(ValueId family) {
+    const Chain chain = std::move(open_.at(family));
+    open_.erase(family);
+    if (chain.nodes.size() < 2) return;
+    FusionGroup group;
+    group.space = {kRow};
+    group.definitions = chain.definitions;
+    for (const Definition& definition : group.definitions) group.stored.push_back(is_seen(chain, definition.value));
+    Kernel kernel = build_kernel(rows_, group);
+    if (kernel.dims.size() != 1 || kernel.buffers.size() > kMostBuffers) return;
+    repeat(kernel);
+    if (program_.options->dump) program_.options->dump("loops", print(kernel) + "\n");
+    claims_.push_back(claim(chain, std::move(kernel)));
+  }
+
+  /// Rows, one behind the other.
+  static void repeat(Kernel& kernel) {
+    auto widen = [](Access& access) { access.strides.insert(access.strides.begin(), access.strides.back() * kRow); };
+    for (LoopOp& op : kernel.ops) {
+      if (op.kind == ExpressionKind::kLoad) widen(op.access);
+    }
+    for (LoopStore& store : kernel.stores) widen(store.access);
+    kernel.dims.insert(kernel.dims.begin(), kMostRows);
+    kernel.outer = 1;
+  }
+
+  LibraryKernel claim(const Chain& chain, Kernel kernel) const {
+    LibraryKernel out;
+    out.nodes = chain.nodes;
+    out.makes_outputs = true;
+    std::vector<Buffer> buffers;
+    for (const LoopBuffer& buffer : kernel.buffers) {
+      buffers.push_back({-1, buffer.dtype, buffer.written});
+      (buffer.written ? out.outputs : out.inputs).push_back(buffer.value);
+    }
+    out.make = [kernel = std::move(kernel), buffers, dump = program_.options->dump](std::vector<runtime::SlotId> inputs,
+                                                                                   std::vector<runtime::SlotId> outputs) mutable {
+      std::size_t input = 0, output = 0;
+      for (Buffer& buffer : buffers) buffer.slot = buffer.written ? outputs[output++] : inputs[input++];
+      const auto work = static_cast<std::int64_t>(1 + kernel.ops.size() / 4);
+      constexpr std::int64_t kGrain = 32768;
+      return std::make_unique<UnsizedStep>(cpu::compile({&kernel}, dump).front(), buffers, inputs.front(), std::max<std::int64_t>(1, kGrain / (kRow * work)),
+                                           print(kernel));
+    };
+    return out;
+  }
+
+  const Program& program_;
+  const Program rows_;
+  const Uses uses_;
+  std::vector<LibraryKernel>& claims_;
+  std::set<std::int32_t> claimed_;
+  std::map<ValueId, ValueId> families_;  // of results: whose size they have
+  std::map<ValueId, Chain> open_;        // by family
+};
+
+}  // namespace
+
+void claim_unsized_chains(const Program& program, std::vector<LibraryKernel>& claims) {
+  const std::vector<graph::Value>& values = program.graph.values;
+  bool any = std::any_of(values.begin(), values.end(), [](const graph::Value& value) { return value.is_tensor() && value.tensor().unsized; });
+  if (any) Claimer(program, claims).run();
+}
+
+}  // namespace dynrun::lowering
