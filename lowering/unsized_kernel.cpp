@@ -4,6 +4,7 @@
 
 #include "lowering/unsized_kernel.h"
 
+#include "graph/visit.h"
 #include "lowering/cpu/jit.h"
 #include "lowering/loops/decompose.h"
 #include "runtime/plan.h"
@@ -147,13 +148,8 @@ class Claimer {
  private:
   static std::vector<ValueId> reads(const graph::Node& node) {
     std::vector<ValueId> out;
-    for (const graph::Argument& argument : node.arguments) collect(argument, out);
+    graph::visit_values(node, [&](ValueId id) { out.push_back(id); });
     return out;
-  }
-  static void collect(const graph::Argument& argument, std::vector<ValueId>& out) {
-    if (argument.is_value() && argument.value() != kNoValue) out.push_back(argument.value());
-    if (!argument.is_list()) return;
-    for (const graph::Argument& item : argument.items()) collect(item, out);
   }
 
   ValueId family_of(ValueId value) const {

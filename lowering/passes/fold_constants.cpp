@@ -1,4 +1,6 @@
 #include "lowering/passes/passes.h"
+
+#include "graph/visit.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/ATen.h>
@@ -24,9 +26,7 @@ class Folder {
     }
     for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
       if (!program.writes(static_cast<std::int32_t>(i))) continue;
-      for (const Argument& argument : program.graph.nodes[i].arguments) {
-        if (argument.is_value() && argument.value() != kNoValue) keep_.insert(program.root(argument.value()));
-      }
+      visit_values(program.graph.nodes[i], [&](ValueId id) { keep_.insert(program.root(id)); });
     }
   }
 

@@ -4,6 +4,8 @@
 // dropout) are seen for what they do.
 
 #include "lowering/passes/passes.h"
+
+#include "graph/visit.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/ATen.h>
@@ -46,11 +48,24 @@ class Functionaliser {
       }
     }
     for (ValueId id : source_.outputs) program_.graph.outputs.push_back(id == kNoValue ? kNoValue : current(id));
+    unlearn_written();
     return std::move(program_);
   }
 
  private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+  /// A parameter that is written has no content that could be read at compile time.
+  void unlearn_written() {
+    std::unordered_set<ValueId> written;
+    for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i) {
+      if (!program_.writes(static_cast<std::int32_t>(i))) continue;
+      visit_values(program_.graph.nodes[i], [&](ValueId id) { written.insert(program_.root(id)); });
+    }
+    for (graph::Input& input : program_.graph.inputs) {
+      if (written.count(input.value) != 0) input.kind = graph::InputKind::kActivation;
+    }
+  }
 
   /// The value that now holds what `id` stands for: writes give a buffer's root a successor, and its views follow it.
   ValueId current(ValueId id) {

@@ -418,6 +418,7 @@ class Recorder {
   /// torch.inference_mode's __enter__ and __exit__ on a fresh object.
   bool is_inference_switch(PyObject* function, const std::vector<PyObject*>& arguments);
   bool may_enter_inference() const;
+  bool inference_entered() const;
   void note_inference_switch(PyObject* self);
   bool is_inference_context(PyObject* object) const;
   RecipeId recipe_inference_context(PyObject* context);

@@ -573,7 +573,8 @@ bool Recorder::build_effects() {
     segment_->effects.push_back({EffectKind::kContext, token});
   }
   bool grad = c10::GradMode::is_enabled();
-  if (grad != entry_state_.grad) {
+  // An inference mode that is entered again sets the gradient mode as well.
+  if (grad != entry_state_.grad || inference_entered()) {
     RecipeId value = recipe(grad ? Py_True : Py_False);
     segment_->effects.push_back({EffectKind::kGradMode, kNullRecipe, kNullRecipe, value});
   }

@@ -104,12 +104,13 @@ bool Recorder::is_inference_switch(PyObject* function, const std::vector<PyObjec
   return function == enter.get() ? arguments.size() == 1 : arguments.size() == 4 && context_of(arguments[0]) && inference_contexts_.count(context_of(arguments[0]));
 }
 
+bool Recorder::inference_entered() const {
+  return std::any_of(inference_contexts_.begin(), inference_contexts_.end(), [](const auto& context) { return context.second; });
+}
+
 /// A context that is rebuilt at the exit remembers the entry's modes: it may be entered where these are on, and no other is.
 bool Recorder::may_enter_inference() const {
-  for (const auto& [context, entered] : inference_contexts_) {
-    if (entered) return false;
-  }
-  return c10::GradMode::is_enabled() == entry_state_.grad && c10::InferenceMode::is_enabled() == entry_state_.inference && !segment_->sets_autocast;
+  return !inference_entered() && c10::GradMode::is_enabled() == entry_state_.grad && c10::InferenceMode::is_enabled() == entry_state_.inference && !segment_->sets_autocast;
 }
 
 void Recorder::note_inference_switch(PyObject* manager) {

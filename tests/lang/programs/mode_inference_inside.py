@@ -108,3 +108,20 @@ for step in range(7):
     loss = gradient(w)
     loss.backward()
     print(loss, w.grad, w.is_inference(), (w + 1).requires_grad)
+
+
+def entered_beside_no_grad(x, y):
+    y = y.tanh()
+    with torch.inference_mode(False):
+        with torch.no_grad():
+            inside = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+            x.set_(y.repeat(2, 1)[:1].detach())
+            left = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        after = torch.is_grad_enabled()
+    return inside, left, after, torch.is_grad_enabled()
+
+
+for step in range(6):
+    with torch.no_grad():
+        print(entered_beside_no_grad(torch.zeros(2, 2).requires_grad_(), torch.ones(2).requires_grad_()))
+    print(entered_beside_no_grad(torch.zeros(2, 2), torch.ones(2)))
