@@ -1,5 +1,7 @@
 #include "lowering/passes/passes.h"
 
+#include "graph/operators.h"
+
 namespace dynrun::lowering {
 namespace {
 
@@ -20,8 +22,9 @@ void remove_dead_nodes(Program& program) {
     if (id != graph::kNoValue) mark(program, graph::Argument::reference(id), live);
   }
   std::vector<bool> effects;
+  // An exception that a node may end in is one, whoever reads its result.
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i)
-    effects.push_back(program.has_effect(static_cast<std::int32_t>(i)));
+    effects.push_back(program.has_effect(static_cast<std::int32_t>(i)) || may_raise_on_data(program.graph.nodes[i]));
   std::vector<graph::Node> kept;
   for (std::size_t i = program.graph.nodes.size(); i-- > 0;) {
     graph::Node& node = program.graph.nodes[i];

@@ -1,5 +1,7 @@
 #include "trace/operator_recorder.h"
 
+#include "graph/operators.h"
+
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/jit_type.h>
@@ -55,19 +57,6 @@ bool is_plain(const at::Tensor& tensor) {
 bool looks_at_data(const c10::OperatorHandle& op) {
   const std::string& name = op.schema().name();
   return name == "aten::is_nonzero" || name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::equal" || name == "aten::allclose";
-}
-
-/// Operators that may fail on some data though types and shapes are right: by the data they index with, mostly.
-bool may_raise_on_data(const std::string& name) {
-  static const std::set<std::string> names = {
-      "aten::embedding", "aten::embedding_bag", "aten::index", "aten::index_select", "aten::gather", "aten::take",
-      "aten::take_along_dim", "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_", "aten::index_put",
-      "aten::index_put_", "aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_", "aten::index_fill",
-      "aten::nll_loss", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::one_hot", "aten::multinomial", "aten::bernoulli",
-      "aten::binary_cross_entropy", "aten::cholesky", "aten::linalg_cholesky", "aten::linalg_inv", "aten::inverse",
-      "aten::linalg_solve", "aten::linalg_eigh", "aten::histogram", "aten::segment_reduce", "aten::ctc_loss", "aten::linalg_svd", "aten::svd", "aten::put_",
-      "aten::bincount", "aten::repeat_interleave", "aten::linalg_lstsq", "aten::masked_scatter_"};
-  return names.count(name) != 0 || name.rfind("aten::", 0) != 0;
 }
 
 /// In-place views: they change how their tensor lies in its memory, not the memory.
@@ -340,7 +329,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
     }
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
-  if (wrote_outside_ && may_raise_on_data(op.schema().name())) return Refusal::kMayRaiseAfterWrite;
+  if (wrote_outside_ && graph::may_raise_on_data(op.schema().name())) return Refusal::kMayRaiseAfterWrite;
   return Refusal::kNone;
 }
 

@@ -22,6 +22,7 @@ except ImportError:
         return function
 
 NOTES = []
+NUDGE = 0.0  # by which share of themselves the values of `seq` are moved
 
 
 @functools.lru_cache(maxsize=None)
@@ -32,7 +33,8 @@ def smooth(shape, start):
 
 def seq(*shape, start=0.0):
     """A tensor of smooth values without a pattern; `start` picks another one."""
-    return smooth(shape, start).clone()
+    values = smooth(shape, start).clone()
+    return values.mul_(1 + NUDGE) if NUDGE else values
 
 
 class Undefined(BaseException):

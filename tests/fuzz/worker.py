@@ -149,6 +149,16 @@ def compare(expected, actual, exact):
     return None
 
 
+def is_sensitive(code, outputs):
+    """Whether inputs that differ in the fifth digit give other results: what rounding does to such a program proves nothing."""
+    with dynrun.disable():
+        expected = run_once(code, outputs)
+        common.NUDGE = 1e-5
+        nudged = run_once(code, outputs)
+        common.NUDGE = 0.0
+        return compare(expected, nudged, False) is not None
+
+
 def run_program(code, outputs, exact, between=lambda seconds: None):
     began = time.process_time()
     common.PLACES.clear()
@@ -163,6 +173,8 @@ def run_program(code, outputs, exact, between=lambda seconds: None):
     stats = dynrun.stats()
     with dynrun.disable():
         problem = compare(expected, actual, exact)
+    if problem and not exact and is_sensitive(code, outputs):
+        return {"problem": None, "sensitive": problem, "slow": True, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [middle - began, 0]}
     return {"problem": problem, "replays": stats["segment_replays"], "segments": stats["segments_compiled"], "captured": stats["operators_captured"],
             "raised": sum(isinstance(note[0], str) for note in expected[0]) / max(len(expected[0]), 1), "seconds": [middle - began, time.process_time() - middle]}
 
@@ -189,6 +201,9 @@ def child(job, results, exact):
         with dynrun.disable():
             name = f"seed_{seed}.py"
             code = compile(source, name, "exec") if source is not None else generate.compiled(seed, name)[1]
+        if job.get("ask"):
+            print(json.dumps({"sensitive": is_sensitive(code, outputs)}), file=stream, flush=True)
+            break
         answer = run_program(code, outputs, exact, between)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.alarm(0)
@@ -198,6 +213,25 @@ def child(job, results, exact):
         if job.get("forget", True):
             dynrun.reset()
     os._exit(0)
+
+
+def died_of_rounding(job, seed, status, exact):
+    """Whether --verify ended a program that inputs a little different would have ended otherwise. Asks a process of its own."""
+    if exact or os.waitstatus_to_exitcode(status) != -signal.SIGABRT:
+        return False
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        try:
+            child({**job, **({"seeds": [seed]} if "seeds" in job else {}), "ask": True}, write_end, exact)
+        finally:
+            os._exit(71)
+    os.close(write_end)
+    with os.fdopen(read_end) as stream:
+        sensitive = any(json.loads(line).get("sensitive") for line in stream)
+    os.waitpid(pid, 0)
+    return sensitive
 
 
 def serve(job, out, exact):
@@ -236,7 +270,8 @@ def serve(job, out, exact):
             code = os.waitstatus_to_exitcode(status)
             slow = code in (-signal.SIGALRM, -signal.SIGVTALRM)
             # A program that takes too long by itself says nothing of dynrun: passed over, and counted.
-            what = None if slow and not eager_done else "ran too long" if slow else f"the process died: {code}{'' if eager_done else ', without dynrun'}{where}"
+            slow = slow or (eager_done and died_of_rounding(job, started, status, exact))
+            what = None if slow and (not eager_done or code == -signal.SIGABRT) else "ran too long" if slow else f"the process died: {code}{'' if eager_done else ', without dynrun'}{where}"
             print(json.dumps({"seed": started, "problem": what, "slow": slow, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [0, 0]}), file=out, flush=True)
             left.remove(started)
 
