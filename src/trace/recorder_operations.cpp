@@ -715,7 +715,11 @@ bool Recorder::is_handled(vm::Activation& activation) {
 Flow Recorder::raise(vm::Activation& activation, const Instruction& in) {
   if (!is_handled(activation)) return cut(BreakId::k_raise);
   const int at = in.opcode == Opcode::kRaiseVarargs ? in.argument : 1;
-  if (at > 0 && activation.peek(at) && PyExceptionInstance_Check(activation.peek(at)) && source_of(activation.peek(at)) != kNoSource)
+  if (at == 0) {
+    Ref again = Ref::steal(PyErr_GetHandledException());
+    if (again && again.get() != Py_None && !is_fresh(again.get())) return cut(BreakId::k_raise, "an exception from outside is raised again");
+  }
+  if (at > 0 && activation.peek(at) && PyExceptionInstance_Check(activation.peek(at)) && !is_fresh(activation.peek(at)))
     return cut(BreakId::k_raise, "an exception from outside, whose traceback grows");
   if (activation.stack_depth() > 0 && activation.peek(1) && !resolve(activation.peek(1)) && !PyExceptionInstance_Check(activation.peek(1)))
     return cut(BreakId::k_raise);

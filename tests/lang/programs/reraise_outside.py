@@ -33,3 +33,47 @@ for function in (run, outer):
                 traceback = traceback.tb_next
             print(step, str(error)[:24], places, [error is other for other in seen], error.__context__)
             seen.append(error)
+
+
+class Record:
+    value = None
+
+
+record, seen = Record(), []
+
+
+def raised_again_behind_a_break(items, numbers):
+    try:
+        a, b = numbers
+    except ValueError as error:
+        print("caught", error)
+        record.value = sum(v.mean() for v in items)
+        raise
+
+
+def raised_by_name_behind_a_break(items, numbers):
+    try:
+        a, b = numbers
+    except ValueError as error:
+        kept = error
+        print("caught", error)
+        record.value = sum(v.mean() for v in items)
+        try:
+            raise
+        except ValueError as again:
+            assert again is kept
+            raise again
+
+
+def catches(function):
+    for step in range(16):
+        try:
+            function([torch.ones(3)], list(range(step % 4)))
+        except ValueError as error:
+            seen.append((error, error.args, str(error)))
+
+
+for function in (raised_again_behind_a_break, raised_by_name_behind_a_break):
+    catches(function)
+    print(len({id(error) for error, _, _ in seen}), [args for _, args, _ in seen], [text for _, _, text in seen])
+    seen.clear()
