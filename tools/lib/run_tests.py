@@ -23,7 +23,7 @@ FULL_RUNS = {"cli": [(), ("--vm=all",)],
                       ("--stress=drop",), ("--stress=handover",)]}
 # The fuzzer draws other programs each time by hand; here the same ones, so that a change shows.
 FUZZ_MODES = ("plain", "extern", "extern+guards", "extern+drop", "extern+first", "extern+verify")
-FULL_RUNS["fuzz"] = [("--seed=2000", "--count=600", f"--modes={mode}") for mode in FUZZ_MODES]
+FULL_RUNS["fuzz"] = [("--seed=2000", "--count=700", f"--modes={mode}") for mode in FUZZ_MODES]
 QUICK_RUNS["fuzz"] = [("--seed=2000", "--count=50", "--modes=extern")]
 MORE_PROGRAMS = {"lang": ("capture.py", "guards.py")}  # beside run.py, each run once
 LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
