@@ -82,11 +82,13 @@ Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
     if (addend && allow_addend(*addend, context.node(reader).outputs[0])) {
       tail.addend = *addend;
       append(reader);
-      reader = form == TailForm::kAddThenUnary ? next() : -1;
+      reader = form == TailForm::kAddThenRelu ? next() : -1;
     }
   }
   if (reader >= 0) {
     tail.epilogue = match_epilogue(context.node(reader));
+    // oneDNN applies no other function behind a sum.
+    if (tail.epilogue && tail.addend != graph::kNoValue && tail.epilogue->unary.name != "relu") tail.epilogue.reset();
     if (tail.epilogue) append(reader);
   }
   return tail;

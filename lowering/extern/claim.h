@@ -72,7 +72,7 @@ struct Tail {
   ValueId result = graph::kNoValue;
 };
 
-enum class TailForm { kUnaryOnly, kAddOrUnary, kAddThenUnary };
+enum class TailForm { kUnaryOnly, kAddOrUnary, kAddThenRelu };
 /// `allow_addend` says whether a value may be the addend (layout, type).
 Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
                 const std::function<bool(ValueId addend, ValueId sum)>& allow_addend);

@@ -62,7 +62,7 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
            type.strides == context.type(sum).strides && is_channels_last(type) && !context.program.known(addend) &&
            context.program.root(addend) != context.program.root(call->input);
   };
-  Tail tail = match_tail(context, index, TailForm::kAddThenUnary, allow_addend);
+  Tail tail = match_tail(context, index, TailForm::kAddThenRelu, allow_addend);
   if (tail.addend != graph::kNoValue && context.type(tail.result).strides != context.type(tail.addend).strides) {
     tail = match_tail(context, index, TailForm::kUnaryOnly, allow_addend);
   }

@@ -309,6 +309,21 @@ void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copie
   }
 }
 
+/// The operators themselves, after what was compiled for them failed and nothing that can be seen has changed: null when they
+/// raise too. Else it is our bug, which only --verify may report.
+std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const std::vector<at::Tensor>& inputs, bool verify, std::vector<at::Tensor>& outputs) {
+  if (segment.writes_outside) return nullptr;
+  std::shared_ptr<runtime::Executable> replayer = runtime::make_replayer(segment.graph);
+  try {
+    outputs = replayer->run(inputs);
+  } catch (...) {
+    return nullptr;
+  }
+  if (!verify) return replayer;
+  std::fprintf(stderr, "dynrun: --verify: a replay cannot run, though its operators can\n");
+  std::abort();
+}
+
 /// A view that was made before its memory was written knows that.
 void match_view(const Segment::OutputTraits& traits, bool grad, const at::Tensor& tensor) {
   auto* view = grad || !traits.written_since ? nullptr : torch::autograd::impl::get_view_autograd_meta(tensor);
@@ -493,18 +508,22 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
         std::fprintf(stderr, "dynrun: --verify: a replay cannot run: %s\n", error.what_without_backtrace());
         std::abort();
       }
-      random.restore();
       failed = true;
     } catch (...) {
-      random.restore();
       failed = true;
     }
-    if (!failed) match_traits(segment, inputs, outputs);
-    PyEval_RestoreThread(thread);
     if (failed) {
+      random.restore();
+      executable = run_operators(segment, inputs, verify, outputs);
+      if (!executable) random.restore();
+    }
+    if (executable) match_traits(segment, inputs, outputs);
+    PyEval_RestoreThread(thread);
+    if (!executable) {
       segment.host.swap_generators(registers, hosts);
       return ReplayResult::kFailed;
     }
+    if (failed) segment.executable = std::move(executable);
   } else {
     for (graph::ValueId output : segment.graph->outputs) {
       for (std::size_t i = 0; i < segment.graph->inputs.size(); i++) {

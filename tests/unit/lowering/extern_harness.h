@@ -50,9 +50,10 @@ std::vector<at::Tensor> random_inputs(const graph::Graph& graph);
 ExternRun run_extern(const std::string& text, const std::vector<at::Tensor>& examples, const std::vector<at::Tensor>& inputs);
 ExternRun run_extern(const std::string& text);
 
-/// torch.testing.assert_close's float32 rule, NaN equal to NaN, and equal strides.
-bool close(const at::Tensor& actual, const at::Tensor& expected);
-bool all_close(const ExternRun& run);
+/// torch.testing.assert_close's float32 rule, NaN equal to NaN, and equal strides. `slack`: how much larger inner values may be
+/// than results that a bounded function has cut off.
+bool close(const at::Tensor& actual, const at::Tensor& expected, double slack = 1);
+bool all_close(const ExternRun& run, double slack = 1);
 bool claimed(const ExternRun& run, const std::string& what);
 
 }  // namespace dynrun::lowering::test
