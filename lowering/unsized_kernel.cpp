@@ -1,12 +1,14 @@
 // The kernel is compiled for rows of kRow elements without knowing how many there are. A run counts its whole rows; what is left
 // is computed in a row of scratch memory. Every tensor of a chain lies in memory as the one it starts from does, so the order of
-// elements does not matter.
+// elements does not matter; where that is not so (no second element in a dimension), the operators run one by one. A slot is a
+// graph value, for them too.
 
 #include "lowering/unsized_kernel.h"
 
 #include "graph/visit.h"
 #include "lowering/cpu/jit.h"
 #include "lowering/loops/decompose.h"
+#include "runtime/dispatch.h"
 #include "runtime/plan.h"
 
 #include <ATen/ATen.h>
@@ -34,13 +36,18 @@ struct Buffer {
 
 class UnsizedStep final : public runtime::Step {
  public:
-  UnsizedStep(cpu::KernelFunction function, std::vector<Buffer> buffers, runtime::SlotId like, std::int64_t grain, std::string text)
-      : function_(function), buffers_(std::move(buffers)), like_(like), grain_(grain), text_(std::move(text)) {}
+  using Operators = std::vector<std::unique_ptr<runtime::Step>>;
+
+  UnsizedStep(cpu::KernelFunction function, std::vector<Buffer> buffers, runtime::SlotId like, std::int64_t grain, Operators operators, std::string text)
+      : function_(function), buffers_(std::move(buffers)), like_(like), grain_(grain), operators_(std::move(operators)), text_(std::move(text)) {}
 
   void run(runtime::Slots& slots) const override {
-    std::vector<at::Tensor> copies;
+    if (!keeps_layout(slots[like_])) {
+      for (const auto& step : operators_) step->run(slots);
+      return;
+    }
     Pointers pointers{};
-    for (std::size_t i = 0; i < buffers_.size(); ++i) pointers[i] = place(slots, buffers_[i], copies);
+    for (std::size_t i = 0; i < buffers_.size(); ++i) pointers[i] = place(slots, buffers_[i]);
     const std::int64_t elements = slots[like_].numel(), rows = elements / kRow;
     if (rows <= grain_) {
       function_(pointers.data(), 0, rows);
@@ -56,16 +63,19 @@ class UnsizedStep final : public runtime::Step {
  private:
   using Pointers = std::array<void*, kMostBuffers>;
 
-  /// Results get the layout that an operator would give them, which a copy of a tensor with holes has too.
-  void* place(runtime::Slots& slots, const Buffer& buffer, std::vector<at::Tensor>& copies) const {
+  /// Whether every elementwise operator gives its result this layout. Where dimensions have no second element, each has its way.
+  static bool keeps_layout(const at::Tensor& like) {
+    const auto sizes = like.sizes();
+    if (sizes.size() > 1 && std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 2; })) return false;
+    return like.is_non_overlapping_and_dense();
+  }
+
+  void* place(runtime::Slots& slots, const Buffer& buffer) const {
     at::Tensor& tensor = slots[buffer.slot];
-    if (buffer.written) {
-      const at::Tensor& like = slots[like_];
-      tensor = at::empty_like(like, like.options().dtype(buffer.dtype));
-      return tensor.mutable_data_ptr();
-    }
-    if (!tensor.is_non_overlapping_and_dense()) return const_cast<void*>(copies.emplace_back(tensor.clone()).const_data_ptr());
-    return const_cast<void*>(tensor.const_data_ptr());
+    if (!buffer.written) return const_cast<void*>(tensor.const_data_ptr());
+    const at::Tensor& like = slots[like_];
+    tensor = at::empty_like(like, like.options().dtype(buffer.dtype));
+    return tensor.mutable_data_ptr();
   }
 
   void finish(const Pointers& pointers, std::int64_t from, std::int64_t count) const {
@@ -89,7 +99,8 @@ class UnsizedStep final : public runtime::Step {
   cpu::KernelFunction function_;
   std::vector<Buffer> buffers_;
   runtime::SlotId like_;
-  std::int64_t grain_;  // rows that are not worth a second thread
+  std::int64_t grain_;   // rows that are not worth a second thread
+  Operators operators_;  // the chain, one by one
   std::string text_;
 };
 
@@ -161,8 +172,7 @@ class Claimer {
   ValueId source_of(std::int32_t index) const {
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
     if (program_.has_effect(index) || node.outputs.size() != 1 || node.outputs[0] == kNoValue || !is_unsized(program_, node.outputs[0])) return kNoValue;
-    // A clone into another layout.
-    if (node.op.schema().name() == "aten::clone" && !(node.arguments[1].is_constant() && node.arguments[1].constant().isNone())) return kNoValue;
+    if (node.op.schema().name() == "aten::clone") return kNoValue;  // it keeps strides that the others make anew
     ValueId source = kNoValue;
     for (ValueId value : reads(node)) {
       if (!is_unsized(program_, value) || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
@@ -253,14 +263,17 @@ class Claimer {
       buffers.push_back({-1, buffer.dtype, buffer.written});
       (buffer.written ? out.outputs : out.inputs).push_back(buffer.value);
     }
-    out.make = [kernel = std::move(kernel), buffers, dump = program_.options->dump](std::vector<runtime::SlotId> inputs,
-                                                                                   std::vector<runtime::SlotId> outputs) mutable {
+    out.make = [kernel = std::move(kernel), buffers, nodes = chain.nodes, &program = program_](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) mutable {
       std::size_t input = 0, output = 0;
       for (Buffer& buffer : buffers) buffer.slot = buffer.written ? outputs[output++] : inputs[input++];
       const auto work = static_cast<std::int64_t>(1 + kernel.ops.size() / 4);
       constexpr std::int64_t kGrain = 32768;
-      return std::make_unique<UnsizedStep>(cpu::compile({&kernel}, dump).front(), buffers, inputs.front(), std::max<std::int64_t>(1, kGrain / (kRow * work)),
-                                           print(kernel));
+      UnsizedStep::Operators operators;
+      for (std::int32_t node : nodes) {
+        operators.push_back(runtime::make_dispatch_step(program.graph, program.graph.nodes[static_cast<std::size_t>(node)], [](ValueId id) { return id; }));
+      }
+      return std::make_unique<UnsizedStep>(cpu::compile({&kernel}, program.options->dump).front(), buffers, inputs.front(),
+                                           std::max<std::int64_t>(1, kGrain / (kRow * work)), std::move(operators), print(kernel));
     };
     return out;
   }

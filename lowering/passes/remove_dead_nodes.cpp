@@ -24,7 +24,7 @@ void remove_dead_nodes(Program& program) {
   std::vector<bool> effects;
   // An exception that a node may end in is one, whoever reads its result.
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i)
-    effects.push_back(program.has_effect(static_cast<std::int32_t>(i)) || may_raise_on_data(program.graph.nodes[i]));
+    effects.push_back(program.has_effect(static_cast<std::int32_t>(i)) || may_raise_on_data(program.graph, program.graph.nodes[i]));
   std::vector<graph::Node> kept;
   for (std::size_t i = program.graph.nodes.size(); i-- > 0;) {
     graph::Node& node = program.graph.nodes[i];

@@ -399,6 +399,7 @@ void Engine::forget_segments() {
   heat_.clear();
   backward_apart_ = false;
   apart_.clear();
+  gave_operators_.clear();
 }
 
 report::Report Engine::report() const {

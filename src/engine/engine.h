@@ -72,6 +72,9 @@ class Engine final : public vm::Engine {
   void run_backward_apart();
   bool runs_apart(PyCodeObject* code) const { return !apart_.empty() && apart_.count(code) != 0; }
   const std::unordered_set<const PyCodeObject*>& apart() const { return apart_; }
+  /// Code that was once seen to give a recording operators, itself or in what it called.
+  void note_operators(PyCodeObject* code) { gave_operators_.insert(code); }
+  bool gave_operators(PyCodeObject* code) const { return gave_operators_.count(code) != 0; }
   static bool handles_tensors(python::Frame* frame);
 
   void count_break(const trace::Break& why);
@@ -114,6 +117,7 @@ class Engine final : public vm::Engine {
   report::Report report_;
   std::unordered_set<const PyCodeObject*> apart_;
   std::vector<python::Ref> apart_codes_;  // keeps their addresses
+  std::unordered_set<const PyCodeObject*> gave_operators_;  // other code may come to lie at the address of a dead one: it is looked at longer
   bool backward_apart_ = false;           // those of torch's are in
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;

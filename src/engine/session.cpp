@@ -198,7 +198,7 @@ Decision Session::probe() {
     if (miss.number) entry.varying.insert(miss.guard);
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
-  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.tracing;
+  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false);
     detach();
@@ -383,11 +383,15 @@ void Session::note_break() {
   for (Visit& visit : visits_) visit.breaks++;
 }
 
-/// A frame without tensors that broke a recording and gave it no operator costs more in segments than it does in CPython.
+/// A frame without tensors that broke a recording and gave it no operator costs more in segments than it does in CPython. So it
+/// does wherever it is called, unless the same code (a module's call) is on the way to operators elsewhere.
 void Session::close_visit(vm::Activation& activation) {
   auto visit = std::find_if(visits_.rbegin(), visits_.rend(), [&](const Visit& open) { return open.activation == &activation; });
   if (visit == visits_.rend()) return;
-  bool apart = visit->code == activation.code->object && visit->breaks > 0 && !visit->tensors && visit->operators == operators_so_far();
+  const bool gave = visit->operators != operators_so_far();
+  if (gave) engine_.note_operators(visit->code);
+  bool apart = visit->code == activation.code->object && visit->breaks > 0 && !visit->tensors && !gave && !engine_.gave_operators(visit->code) &&
+               std::none_of(std::next(visit), visits_.rend(), [&](const Visit& outer) { return outer.code == visit->code; });
   if (apart) {
     engine_.run_apart(visit->code);
     if (engine_.runs_apart(visit->code)) {

@@ -1,25 +1,63 @@
 #include "graph/operators.h"
 
+#include <algorithm>
+#include <array>
 #include <unordered_set>
 
 namespace dynrun::graph {
+namespace {
 
-bool may_raise_on_data(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::embedding", "aten::embedding_bag", "aten::index", "aten::index_select", "aten::gather", "aten::take",
-      "aten::take_along_dim", "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_", "aten::index_put",
-      "aten::index_put_", "aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_", "aten::index_fill",
-      "aten::nll_loss", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::one_hot", "aten::multinomial", "aten::bernoulli",
-      "aten::binary_cross_entropy", "aten::cholesky", "aten::linalg_cholesky", "aten::linalg_inv", "aten::inverse",
-      "aten::linalg_solve", "aten::linalg_eigh", "aten::histogram", "aten::segment_reduce", "aten::ctc_loss", "aten::linalg_svd", "aten::svd", "aten::put_",
-      "aten::bincount", "aten::repeat_interleave", "aten::linalg_lstsq", "aten::masked_scatter_"};
-  return names.count(name) != 0 || name.rfind("aten::", 0) != 0;
+/// "remainder" of aten::remainder_; empty for what is not ATen's.
+std::string_view base_name(const c10::OperatorHandle& op) {
+  std::string_view name = op.operator_name().name;
+  if (name.substr(0, 6) != "aten::") return {};
+  name.remove_prefix(6);
+  while (!name.empty() && name.back() == '_') name.remove_suffix(1);
+  return name;
 }
 
-bool may_raise_on_data(const Node& node) {
-  const std::string& name = node.op.schema().name();
-  if (name == "aten::select" || name == "aten::select_copy") return node.arguments[2].is_value();
-  return may_raise_on_data(std::string_view(name));
+/// By the data they index with, by its domain, or because an algorithm does not converge.
+bool depends_on_data(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {
+      "embedding", "embedding_bag", "_embedding_bag", "index", "gather", "take", "take_along_dim", "put", "one_hot", "bernoulli", "binomial",
+      "poisson", "multinomial", "normal", "normal_functional", "binary_cross_entropy", "bincount", "histc", "repeat_interleave", "inverse",
+      "pinverse", "svd", "quantile", "nanquantile", "matrix_power", "ctc_loss", "_ctc_loss", "segment_reduce", "masked_scatter", "triangular_solve", "geqrf", "orgqr",
+      "ormqr", "qr"};
+  static const std::unordered_set<std::string_view> harmless = {"linalg_vector_norm", "linalg_matmul", "linalg_vecdot", "linalg_cross", "linalg_diagonal", "linalg_multi_dot"};
+  static constexpr std::array<std::string_view, 10> kBeginnings = {"scatter", "_scatter", "index_", "_index_", "linalg_", "_linalg_", "cholesky", "_cholesky", "lu_", "ldl_"};
+  static constexpr std::array<std::string_view, 6> kParts = {"unpool", "margin_loss", "nll_loss", "cross_entropy", "histogram", "lstsq"};
+  if (names.count(name) != 0) return true;
+  if (harmless.count(name) != 0) return false;
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](std::string_view part) { return name.rfind(part, 0) == 0; }) ||
+         std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+/// By an integer divisor of zero, or a negative exponent.
+bool divides(std::string_view name) {
+  return name == "remainder" || name == "fmod" || name == "floor_divide" || name == "div" || name == "divide" || name == "pow" || name == "float_power";
+}
+
+}  // namespace
+
+bool may_raise_on_data(const c10::OperatorHandle& op, bool integers) {
+  const std::string_view name = base_name(op);
+  return name.empty() || depends_on_data(name) || (integers && divides(name));
+}
+
+bool raises_half_way(const c10::OperatorHandle& op, bool integers) {
+  const std::string_view name = base_name(op);
+  return op.schema().is_mutable() && ((integers && divides(name)) || name.rfind("index_add", 0) == 0 || name.rfind("index_reduce", 0) == 0 || name.rfind("scatter_add", 0) == 0 || name.rfind("scatter_reduce", 0) == 0);
+}
+
+bool may_raise_on_data(const Graph& graph, const Node& node) {
+  const std::string_view name = base_name(node.op);
+  if (name == "select" || name == "select_copy") return node.arguments[2].is_value();
+  auto is_integer = [&](const Argument& argument) {
+    if (!argument.is_value() || argument.value() == kNoValue) return false;
+    const Value& value = graph.values[static_cast<std::size_t>(argument.value())];
+    return value.is_tensor() ? c10::isIntegralType(value.tensor().dtype, true) : value.type == std::variant<TensorType, HostType>(HostType::kInt);
+  };
+  return may_raise_on_data(node.op, node.arguments.size() > 1 && is_integer(node.arguments[1]));
 }
 
 }  // namespace dynrun::graph

@@ -3,13 +3,14 @@
 
 #include "graph/graph.h"
 
-#include <string_view>
-
 namespace dynrun::graph {
 
-/// Operators, by name, that may fail on some data though types and shapes are right: by the data they index with, mostly.
-bool may_raise_on_data(std::string_view name);
+/// Whether an operator may fail on some data though types and shapes are right: by what it indexes with, by the domain of its
+/// algorithm. `integers`: its second argument, a divisor or exponent maybe, is a tensor of integers or a number of each replay.
+bool may_raise_on_data(const c10::OperatorHandle& op, bool integers);
+/// Whether it may do so after it has written a part of its result, which a second run would change again.
+bool raises_half_way(const c10::OperatorHandle& op, bool integers);
 /// The same of a node: an index that each replay computes is data too.
-bool may_raise_on_data(const Node& node);
+bool may_raise_on_data(const Graph& graph, const Node& node);
 
 }  // namespace dynrun::graph

@@ -318,6 +318,13 @@ bool OperatorRecorder::argument_of(const c10::IValue& value, graph::Argument& ar
   return true;
 }
 
+/// A tensor of integers, or such a number if numbers may be others on each replay.
+static bool is_integer(const c10::IValue& value, bool numbers) {
+  if (!value.isTensor() || !value.toTensor().defined()) return numbers && value.isInt();
+  const at::Tensor& tensor = value.toTensor();
+  return c10::isIntegralType(tensor.scalar_type(), true) && (numbers || !tensor.unsafeGetTensorImpl()->is_wrapped_number());
+}
+
 Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   for (std::size_t i = first; i < stack.size(); i++) {
     const c10::IValue& value = stack[i];
@@ -329,7 +336,12 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
     }
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
-  if (wrote_outside_ && graph::may_raise_on_data(op.schema().name())) return Refusal::kMayRaiseAfterWrite;
+  const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
+  if (wrote_outside_ && graph::may_raise_on_data(op, integers)) return Refusal::kMayRaiseAfterWrite;
+  if (graph::raises_half_way(op, integers) && stack[first].isTensor()) {
+    const bool unknown = find(stack[first].toTensor()) == graph::kNoValue;  // an argument that comes in just here
+    if (unknown || writes(op, stack, first, outside_storages_)) return Refusal::kMayRaiseAfterWrite;
+  }
   return Refusal::kNone;
 }
 

@@ -235,8 +235,9 @@ bool Recorder::learn_pending(vm::Activation* top) {
     case Then::kMakeCell:
       learn_fresh(pending_.activation->locals()[pending_.count]);
       return true;
-    case Then::kNewTuple: {
-      PyObject* made = top->peek(1);
+    case Then::kNewTuple:
+    case Then::kArguments: {
+      PyObject* made = top->peek(pending_.then == Then::kArguments ? pending_.count : 1);
       learn_fresh(made);
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); i++) {
         if (!learn_result(PyTuple_GET_ITEM(made, i))) return false;

@@ -146,7 +146,7 @@ class Recorder {
     bool contents_learnt = false;
   };
   /// What `after` does for the instruction that runs.
-  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter, kHostTop, kNewTuple, kGenerator, kExtended };
+  enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter, kHostTop, kNewTuple, kArguments, kGenerator, kExtended };
   struct Pending {
     Then then = Then::kNothing;
     int count = 0;                                 // or the host value of the result

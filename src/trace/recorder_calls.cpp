@@ -115,7 +115,13 @@ Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& i
   site.slots = has_keywords ? 4 : 3;
   if (!resolve(site.callee)) return cut(BreakId::k_unknown_object, Py_TYPE(site.callee)->tp_name);
   if (is_unsettled(positional)) return cut_unsettled(BreakId::k_changing_number, "arguments of a call");
-  if (!PyTuple_Check(positional) && !PyList_CheckExact(positional)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
+  if (!PyTuple_CheckExact(positional) && !PyList_CheckExact(positional)) {
+    if (!resolve_deep(positional, 0, false)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
+    mutations_++;
+    Flow flow = prepare(activation, in, 0, Then::kArguments);
+    pending_.count = has_keywords ? 2 : 1;
+    return flow;
+  }
   if (!resolve(positional) || !resolve_deep(positional, 0, true)) return cut(BreakId::k_unknown_object, "the arguments of a call");
   for (Py_ssize_t i = 0; i < Py_SIZE(positional); i++)
     site.arguments.push_back(PyTuple_Check(positional) ? PyTuple_GET_ITEM(positional, i) : PyList_GET_ITEM(positional, i));

@@ -24,7 +24,7 @@ namespace dynrun::trace {
 /// torch's thread-local and global state that a segment was recorded under: guarded at entry.
 struct TorchState {
   bool grad = false, inference = false, autocast = false, autocast_cuda = false;
-  bool deterministic = false, tf32 = false, function_modes = false, dispatch_modes = false, anomaly = false;
+  bool deterministic = false, tf32 = false, function_modes = false, dispatch_modes = false, anomaly = false, forward_mode = false;
   bool flush_denormal = false;
   c10::ScalarType default_dtype = c10::ScalarType::Float;
   c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;

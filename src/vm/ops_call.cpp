@@ -132,7 +132,23 @@ DYNRUN_OP(Call) {
   return vm.after_call();
 }
 
+namespace {
+
+/// f(*iterable) under an observer's eyes: the arguments are made, which may run Python code, and the instruction begins again.
+Status make_arguments(Activation& top, PyObject*& iterable) {
+  if (!check_iterable((&iterable)[-1], iterable)) return Status::kError;
+  PyObject* tuple = PySequence_Tuple(iterable);
+  if (!tuple) return Status::kError;
+  python::Ref spent = python::Ref::steal(std::exchange(iterable, tuple));
+  --top.pc;
+  return Status::kNext;
+}
+
+}  // namespace
+
 DYNRUN_OP(CallFunctionEx) {
+  PyObject*& iterable = top.stack_pointer[instruction.argument & 1 ? -2 : -1];
+  if (vm.observer && !PyTuple_CheckExact(iterable) && !PyList_CheckExact(iterable)) return make_arguments(top, iterable);
   python::Ref keywords = python::Ref::steal(instruction.argument & 1 ? top.pop() : nullptr);
   python::Ref positional = python::Ref::steal(top.pop());
   python::Ref function = python::Ref::steal(top.pop());

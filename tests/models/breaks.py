@@ -411,3 +411,10 @@ def clock_and_random():
         print(time.perf_counter() - began)
         return x
     return function, (square(),)
+
+
+@case("weights by parametrization")
+def parametrized_weights():
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.utils.parametrizations.weight_norm(nn.Linear(8, 8)) if index % 4 == 1 else nn.Linear(8, 8) for index in range(8)]).eval()
+    return model, (square(),)

@@ -182,3 +182,14 @@ for step in range(6):
     more = torch.masked_select(x * 2, x.detach() > 3)
     (out.sum() + more.prod()).backward()
     show(x.grad, out.grad_fn is not None, more.requires_grad)
+
+
+def strides_of(x):
+    found = x.nonzero()
+    more = found * found
+    last = x[:, x[0] > 0] + 1
+    return [t.stride() for t in (found, more, -more, (found + 1) * 2, last, last.abs(), found.clone() + 0)]
+
+
+for step in range(10):
+    print(strides_of(torch.tensor([[0.0, 1.0], [0.0, float(step % 4 == 3)]])), strides_of(torch.full((2, 3), float(step % 3 - 1)).t()))
