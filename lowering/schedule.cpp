@@ -16,7 +16,6 @@ using graph::ValueId;
 /// A reduction by so few rows would leave threads idle over so long a row: libtorch splits the row itself.
 constexpr std::int64_t kFewRows = 8;
 constexpr std::int64_t kLongRow = 32768;
-constexpr std::size_t kMostDefinitions = 48;
 
 struct Draft {
   FusionGroup group;
@@ -204,17 +203,10 @@ class Scheduler {
     return kernel.has_value();
   }
 
-  bool touches_half(const graph::Node& node) const {
-    std::vector<ValueId> values = node.outputs;
-    for (const graph::Argument& argument : node.arguments) collect(argument, values);
-    return std::any_of(values.begin(), values.end(),
-                       [&](ValueId id) { return id != kNoValue && program_.graph.type_of(id).dtype == c10::ScalarType::Half; });
-  }
-
   bool add_fused(std::int32_t node) {
     if (program_.has_effect(node)) return false;
     if (add_cat(node)) return true;
-    if (!cpu::host_target().half_conversion && touches_half(program_.graph.nodes[static_cast<std::size_t>(node)])) return false;
+    if (!cpu::host_has_types(program_.graph, program_.graph.nodes[static_cast<std::size_t>(node)])) return false;
     auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (!definitions || definitions->empty() || !covers_uses(node, *definitions)) return false;
     std::vector<Space> spaces;

@@ -25,7 +25,6 @@ using graph::ValueId;
 
 constexpr std::int64_t kRow = 64;
 constexpr std::int64_t kMostRows = std::int64_t{1} << 40;
-constexpr std::size_t kMostDefinitions = 48;
 constexpr std::size_t kMostBuffers = 16;
 
 struct Buffer {
@@ -147,8 +146,7 @@ class Claimer {
         close_readers(node, kNoValue);
         continue;
       }
-      auto known = families_.find(source);
-      const ValueId family = known == families_.end() ? source : known->second;
+      const ValueId family = family_of(source);
       families_[definition->value] = family;
       close_readers(node, family);
       add(family, node, std::move(*definition));
@@ -183,12 +181,7 @@ class Claimer {
 
   std::optional<Definition> define(std::int32_t index) const {
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
-    if (!cpu::host_target().half_conversion) {
-      if (program_.graph.type_of(node.outputs[0]).dtype == c10::ScalarType::Half) return std::nullopt;
-      for (ValueId value : reads(node)) {
-        if (program_.graph.type_of(value).dtype == c10::ScalarType::Half) return std::nullopt;
-      }
-    }
+    if (!cpu::host_has_types(program_.graph, node)) return std::nullopt;
     auto definitions = decompose(rows_, node);
     if (!definitions || definitions->size() != 1) return std::nullopt;
     Definition& definition = definitions->front();
@@ -266,14 +259,12 @@ class Claimer {
     out.make = [kernel = std::move(kernel), buffers, nodes = chain.nodes, &program = program_](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) mutable {
       std::size_t input = 0, output = 0;
       for (Buffer& buffer : buffers) buffer.slot = buffer.written ? outputs[output++] : inputs[input++];
-      const auto work = static_cast<std::int64_t>(1 + kernel.ops.size() / 4);
-      constexpr std::int64_t kGrain = 32768;
       UnsizedStep::Operators operators;
       for (std::int32_t node : nodes) {
         operators.push_back(runtime::make_dispatch_step(program.graph, program.graph.nodes[static_cast<std::size_t>(node)], [](ValueId id) { return id; }));
       }
       return std::make_unique<UnsizedStep>(cpu::compile({&kernel}, program.options->dump).front(), buffers, inputs.front(),
-                                           std::max<std::int64_t>(1, kGrain / (kRow * work)), std::move(operators), print(kernel));
+                                           cpu::grain_of(kernel, kRow), std::move(operators), print(kernel));
     };
     return out;
   }

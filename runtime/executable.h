@@ -23,6 +23,8 @@ class Executable {
 
   /// How many generated kernels, and how many library or dispatcher calls, one run makes.
   virtual int kernel_count() const { return 0; }
+  /// True when a run is the graph's operators themselves, one by one.
+  virtual bool replays_operators() const { return false; }
   virtual int extern_count() const { return 0; }
 };
 

@@ -45,6 +45,7 @@ class Replayer final : public Executable {
     return take_outputs(values);
   }
 
+  bool replays_operators() const override { return true; }
   int extern_count() const override { return static_cast<int>(graph_->nodes.size()); }
 
  private:

@@ -1,5 +1,6 @@
 #include "lowering/cpu/jit.h"
 
+#include "graph/visit.h"
 #include "lowering/cpu/emit.h"
 #include "lowering/cpu/math.h"
 
@@ -186,6 +187,20 @@ const Target& host_target() {
   return target;
 }
 
+bool host_has_types(const graph::Graph& graph, const graph::Node& node) {
+  if (host_target().half_conversion) return true;
+  bool half = false;
+  auto look = [&](graph::ValueId id) {
+    const graph::Value& value = graph.values[static_cast<std::size_t>(id)];
+    half |= value.is_tensor() && value.tensor().dtype == c10::ScalarType::Half;
+  };
+  graph::visit_values(node, look);
+  for (graph::ValueId id : node.outputs) {
+    if (id != graph::kNoValue) look(id);
+  }
+  return !half;
+}
+
 UnitShape unit_shape(const Kernel& kernel, const Target& target) {
   UnitShape shape;
   std::int64_t inside = kernel.row_elements();
@@ -205,6 +220,13 @@ UnitShape unit_shape(const Kernel& kernel, const Target& target) {
   shape.units = kernel.rows() * shape.blocks;
   shape.elements = inside / shape.blocks;
   return shape;
+}
+
+std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements) {
+  // libtorch's grain is 32768 elements of one operator; a fused kernel does the work of several.
+  constexpr std::int64_t kGrain = 32768;
+  const auto work = static_cast<std::int64_t>(1 + kernel.ops.size() / 4);
+  return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, unit_elements * work));
 }
 
 std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,

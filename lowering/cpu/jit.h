@@ -18,6 +18,8 @@ struct Target {
   unsigned float_lanes() const { return vector_bits / 32; }
 };
 const Target& host_target();
+/// Whether the host computes with all the dtypes that a node takes and gives.
+bool host_has_types(const graph::Graph& graph, const graph::Node& node);
 
 /// How a kernel's iteration space is cut into units of work.
 struct UnitShape {
@@ -27,6 +29,8 @@ struct UnitShape {
   std::int64_t elements = 0;  // of one unit, about
 };
 UnitShape unit_shape(const Kernel& kernel, const Target& target);
+/// Units that are not worth a second thread.
+std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements);
 
 /// One function a kernel, in order; kernels of equal text share one, within the call and with earlier calls. `dump` gets the
 /// text of "llvm" when set.

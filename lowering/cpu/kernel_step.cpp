@@ -12,10 +12,7 @@ class KernelStep final : public runtime::Step {
     for (const LoopBuffer& buffer : kernel.buffers) written_.push_back(buffer.written);
     UnitShape shape = unit_shape(kernel, host_target());
     units_ = shape.units;
-    // libtorch's grain is 32768 elements of one operator; a fused kernel does the work of several.
-    auto work = static_cast<std::int64_t>(1 + kernel.ops.size() / 4);
-    constexpr std::int64_t kGrain = 32768;
-    grain_ = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, shape.elements * work));
+    grain_ = grain_of(kernel, shape.elements);
   }
 
   void run(runtime::Slots& slots) const override {

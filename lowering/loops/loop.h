@@ -63,6 +63,8 @@ struct Kernel {
 /// The text form; equal texts are equal kernels (values are not in it, so one function serves every place that has the text).
 std::string print(const Kernel& kernel);
 
+constexpr std::size_t kMostDefinitions = 48;  // of one kernel: registers and compile time grow with them
+
 /// Nodes that run as one kernel, and what they define.
 struct FusionGroup {
   Sizes space;

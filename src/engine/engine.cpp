@@ -313,7 +313,7 @@ void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& input
         for (int input : lowered.folded_inputs) {
           const at::Tensor& tensor = inputs[static_cast<std::size_t>(input)];
           guards::watch_storage(tensor);
-          segment.folded.push_back({input, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), tensor.const_data_ptr(),
+          segment.folded.push_back({input, c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensor.storage().unsafeGetStorageImpl())), tensor.const_data_ptr(),
                                     static_cast<std::uint32_t>(tensor._version()), guards::alias_epoch(tensor)});
         }
       }
@@ -329,7 +329,7 @@ void Engine::refresh_folded(trace::Segment& segment, const std::vector<at::Tenso
   std::uint64_t aliases = guards::alias_count();
   for (const auto& folded : segment.folded) {
     const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
-    bool same = folded.tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl() && tensor.const_data_ptr() == folded.data &&
+    bool same = folded.storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() && tensor.const_data_ptr() == folded.data &&
                 tensor._version() == folded.version && tensor.storage().use_count() == 1 &&
                 (aliases == segment.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (same) continue;

@@ -7,15 +7,6 @@
 namespace dynrun::graph {
 namespace {
 
-/// "remainder" of aten::remainder_; empty for what is not ATen's.
-std::string_view base_name(const c10::OperatorHandle& op) {
-  std::string_view name = op.operator_name().name;
-  if (name.substr(0, 6) != "aten::") return {};
-  name.remove_prefix(6);
-  while (!name.empty() && name.back() == '_') name.remove_suffix(1);
-  return name;
-}
-
 /// By the data they index with, by its domain, or because an algorithm does not converge.
 bool depends_on_data(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {
@@ -38,6 +29,25 @@ bool divides(std::string_view name) {
 }
 
 }  // namespace
+
+std::string_view base_name(const c10::OperatorHandle& op) {
+  std::string_view name = op.operator_name().name;
+  if (name.substr(0, 6) != "aten::") return {};
+  name.remove_prefix(6);
+  while (!name.empty() && name.back() == '_') name.remove_suffix(1);
+  return name;
+}
+
+bool is_elementwise(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {
+      "add",  "sub",  "mul",  "div",   "neg",   "abs",   "sign",  "square",  "sqrt",       "rsqrt",     "reciprocal", "exp",  "exp2",   "expm1",      "log",
+      "log2", "log10", "log1p", "sin", "cos",   "tan",   "asin",  "acos",    "atan",       "sinh",      "cosh",       "tanh", "erf",    "floor",      "ceil",
+      "trunc", "round", "gt", "ge",    "lt",    "le",    "eq",    "ne",      "isnan",      "isinf",     "isfinite",   "clamp", "maximum", "minimum",   "logical_not",
+      "relu", "relu6", "sigmoid", "silu", "gelu", "mish", "elu",  "softplus", "leaky_relu", "hardtanh", "hardswish",  "hardsigmoid", "clone"};
+  return names.count(name) != 0;
+}
+
+bool sums_up(std::string_view name) { return name == "sum" || name == "mean"; }
 
 bool may_raise_on_data(const c10::OperatorHandle& op, bool integers) {
   const std::string_view name = base_name(op);

@@ -5,6 +5,14 @@
 
 namespace dynrun::graph {
 
+/// "add" of aten::add_.Tensor; empty for what is not ATen's.
+std::string_view base_name(const c10::OperatorHandle& op);
+
+/// Those that work element by element on tensors of one size, whatever it is, raise for none of them and give new memory.
+bool is_elementwise(std::string_view base_name);
+/// Those that make one number of a tensor of any size.
+bool sums_up(std::string_view base_name);
+
 /// Whether an operator may fail on some data though types and shapes are right: by what it indexes with, by the domain of its
 /// algorithm. `integers`: its second argument, a divisor or exponent maybe, is a tensor of integers or a number of each replay.
 bool may_raise_on_data(const c10::OperatorHandle& op, bool integers);

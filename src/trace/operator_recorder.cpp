@@ -85,12 +85,6 @@ bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   return false;
 }
 
-/// "relu" of aten::relu; empty for what is not ATen's.
-std::string_view plain_name(const c10::OperatorHandle& op) {
-  const std::string& name = op.schema().name();
-  return name.rfind("aten::", 0) == 0 ? std::string_view(name).substr(6) : std::string_view();
-}
-
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
@@ -108,17 +102,6 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
 }
 
 }  // namespace
-
-bool is_elementwise(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {
-      "add",  "sub",  "mul",  "div",   "neg",   "abs",   "sign",  "square",  "sqrt",       "rsqrt",     "reciprocal", "exp",  "exp2",   "expm1",      "log",
-      "log2", "log10", "log1p", "sin", "cos",   "tan",   "asin",  "acos",    "atan",       "sinh",      "cosh",       "tanh", "erf",    "floor",      "ceil",
-      "trunc", "round", "gt", "ge",    "lt",    "le",    "eq",    "ne",      "isnan",      "isinf",     "isfinite",   "clamp", "maximum", "minimum",   "logical_not",
-      "relu", "relu6", "sigmoid", "silu", "gelu", "mish", "elu",  "softplus", "leaky_relu", "hardtanh", "hardswish",  "hardsigmoid", "clone"};
-  return names.count(name) != 0;
-}
-
-bool sums_up(std::string_view name) { return name == "sum" || name == "mean"; }
 
 std::atomic<std::uint64_t>& operator_count() {
   static std::atomic<std::uint64_t> count{0};
@@ -242,9 +225,9 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
 /// The unsized tensor that the operator may take: all its tensors have that one's size, or it sums them up.
 graph::ValueId OperatorRecorder::unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
   if (!any_unsized() || op.schema().is_mutable()) return graph::kNoValue;
-  const std::string_view name = plain_name(op);
-  const bool sum = sums_up(name) && op.schema().overload_name().empty();
-  if (!sum && !is_elementwise(name)) return graph::kNoValue;
+  const std::string_view name = graph::base_name(op);
+  const bool sum = graph::sums_up(name) && op.schema().overload_name().empty();
+  if (!sum && !graph::is_elementwise(name)) return graph::kNoValue;
   graph::ValueId found = graph::kNoValue;
   for (std::size_t at = first; at < stack.size(); at++) {
     if (stack[at].isTensorList()) return graph::kNoValue;
@@ -510,7 +493,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   }
   const graph::ValueId like = unsized_operand(op, *stack, first);
   takes_unsized_ = like != graph::kNoValue;
-  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && !sums_up(plain_name(op)));
+  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && !graph::sums_up(graph::base_name(op)));
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();

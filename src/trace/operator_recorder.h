@@ -69,7 +69,7 @@ class OperatorRecorder {
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
-  /// Whether the value's size depends on tensor data. Few operators take one (`is_elementwise`, `sums_up`): what else does comes
+  /// Whether the value's size depends on tensor data. Few operators take one (graph::is_elementwise, graph::sums_up): what else does comes
   /// after the segment.
   bool is_unsized(graph::ValueId id) const { return unsized_.count(id) != 0; }
   bool any_unsized() const { return !unsized_.empty(); }
@@ -164,12 +164,6 @@ class RecordingScope {
   OperatorRecorder* outer_;
   bool key_was_on_;
 };
-
-/// Operators by their name without "aten::": those that work element by element on tensors of one size, whatever it is, raise
-/// for none of them and give new memory.
-bool is_elementwise(std::string_view name);
-/// Those that make one number of a tensor of any size.
-bool sums_up(std::string_view name);
 
 /// While it lives nothing on this thread is recorded: neither operators nor Python code.
 class UnrecordedScope {

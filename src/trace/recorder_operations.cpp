@@ -699,44 +699,6 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
   return cut(BreakId::k_opaque_operation, "an intrinsic");
 }
 
-/// Whether an exception that starts here may be caught by recorded code, or by the C code that called it.
-bool Recorder::is_handled(vm::Activation& activation) {
-  if (vm::current_machine() != &machine_) return true;
-  for (vm::Activation* outer = &activation; outer; outer = outer->caller) {
-    int at = outer == &activation ? outer->pc : outer->pc - 1;
-    for (const bytecode::ExceptionHandler& handler : outer->code->handlers) {
-      if (at >= handler.start && at < handler.end) return true;
-    }
-    if (outer == base_) break;
-  }
-  return false;
-}
-
-Flow Recorder::raise(vm::Activation& activation, const Instruction& in) {
-  if (!is_handled(activation)) return cut(BreakId::k_raise);
-  const int at = in.opcode == Opcode::kRaiseVarargs ? in.argument : 1;
-  if (at == 0) {
-    Ref again = Ref::steal(PyErr_GetHandledException());
-    if (again && again.get() != Py_None && !is_fresh(again.get())) return cut(BreakId::k_raise, "an exception from outside is raised again");
-  }
-  if (at > 0 && activation.peek(at) && PyExceptionInstance_Check(activation.peek(at)) && !is_fresh(activation.peek(at)))
-    return cut(BreakId::k_raise, "an exception from outside, whose traceback grows");
-  if (activation.stack_depth() > 0 && activation.peek(1) && !resolve(activation.peek(1)) && !PyExceptionInstance_Check(activation.peek(1)))
-    return cut(BreakId::k_raise);
-  return Flow::kRun;
-}
-
-/// The exception being handled is the thread's state: a segment may enter and leave a handler, and end inside one it entered
-/// where that exception can be rebuilt; it may not leave one it did not enter.
-Flow Recorder::push_exception(vm::Activation&, const Instruction& in) {
-  if (in.opcode == Opcode::kPushExcInfo) handlers_entered_++;
-  if (in.opcode == Opcode::kPopExcept) {
-    if (handlers_entered_ == 0) return cut(BreakId::k_raise, "the end of an exception's handler");
-    handlers_entered_--;
-  }
-  return Flow::kRun;
-}
-
 Flow Recorder::store_slice(vm::Activation& activation, const Instruction& in) {
   PyObject *value = activation.peek(4), *container = activation.peek(3);
   bool constant = is_constant(activation.peek(1)) && is_constant(activation.peek(2));
@@ -766,37 +728,6 @@ Flow Recorder::delete_subscript(vm::Activation& activation, const Instruction& i
   if (PyObject* method = python_method(container, "__delitem__"))
     return push(activation, in, method, {container, key}, 2, nullptr, 2, vm::Continuation::kDrop);
   return cut(BreakId::k_opaque_operation, std::string("del of an item of a ") + Py_TYPE(container)->tp_name);
-}
-
-/// The exit of a context manager, told of an exception: C code calls it.
-Flow Recorder::with_except_start(vm::Activation& activation, const Instruction& in) {
-  if (!resolve(activation.peek(4))) return cut(BreakId::k_unknown_object, "a context manager's exit");
-  mutations_++;
-  return prepare(activation, in, 0, Then::kLearnTop);
-}
-
-Flow Recorder::get_yield_from_iter(vm::Activation& activation, const Instruction& in) {
-  PyObject* object = activation.peek(1);
-  if (PyGen_CheckExact(object)) return is_fresh(object) ? Flow::kRun : cut(BreakId::k_generator, "a generator from outside");
-  return get_iter(activation, in);
-}
-
-Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
-  PyObject* receiver = activation.peek(2);
-  if (&activation == base_ || !is_fresh(receiver) || !resolve(activation.peek(1))) return cut(BreakId::k_generator, "yield from");
-  if (!PyGen_CheckExact(receiver) && activation.peek(1) != Py_None) return cut(BreakId::k_generator, "a value sent to an iterator");
-  Flow flow = prepare(activation, in, 0, Then::kLearnTop);
-  mutations_++;
-  return flow;
-}
-
-Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
-  // What a generator from outside keeps till it goes on is its own: it stops for real.
-  bool outside = std::any_of(entry_.begin(), entry_.end(), [&](const EntrySlots& slots) { return slots.activation == &activation; });
-  if (&activation == base_ || outside) return cut(BreakId::k_generator);
-  bool inside = activation.resumption != vm::Resumption::kNone;
-  if (inside && dynrun_generator_handles(dynrun_generator_of(activation.frame))) return cut(BreakId::k_generator, "a yield in an exception's handler");
-  return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
 }
 
 }  // namespace dynrun::trace

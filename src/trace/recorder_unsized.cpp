@@ -2,6 +2,7 @@
 // a replay's own stands in their place, and elementwise operators and sums take them. What else looks at one, be it an operator or
 // a read of its shape, comes after the segment.
 
+#include "graph/operators.h"
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
 
@@ -66,13 +67,13 @@ bool is_arithmetic(const Instruction& in) {
 /// torch.relu(tensor), tensor.clamp(0), tensor.sum(): an operator of one tensor and numbers.
 bool is_call_of_any_size(const std::vector<PyObject*>& arguments, PyObject* self, std::string_view name) {
   name = name.substr(name.rfind('.') + 1);
-  if (!is_elementwise(name) && !sums_up(name)) return false;
+  if (!graph::is_elementwise(name) && !graph::sums_up(name)) return false;
   const bool method = self && guards::is_tensor(self);
   std::size_t tensors = method ? 1 : 0, others = 0;
   for (PyObject* argument : arguments) {
     if (method && argument == self) continue;
     if (guards::is_tensor(argument)) tensors++;
-    else others += is_number(argument) && !sums_up(name) ? 0 : 1;
+    else others += is_number(argument) && !graph::sums_up(name) ? 0 : 1;
   }
   return tensors == 1 && others == 0;
 }

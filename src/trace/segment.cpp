@@ -318,7 +318,7 @@ void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copie
 /// The operators themselves, after what was compiled for them failed and nothing that can be seen has changed: null when they
 /// raise too. Else it is our bug, which only --verify may report.
 std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const std::vector<at::Tensor>& inputs, bool verify, std::vector<at::Tensor>& outputs) {
-  if (segment.writes_outside) return nullptr;
+  if (segment.writes_outside || segment.executable->replays_operators()) return nullptr;
   std::shared_ptr<runtime::Executable> replayer = runtime::make_replayer(segment.graph);
   try {
     outputs = replayer->run(inputs);

@@ -157,7 +157,7 @@ struct Segment {
   // Folded parameters: what lowering read of them.
   struct Folded {
     int input;
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the tensor itself may not have weak references: swap_tensors refuses them
     const void* data;
     std::uint32_t version;
     std::uint64_t alias_epoch;
