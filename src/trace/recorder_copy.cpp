@@ -115,10 +115,11 @@ Ref Recorder::make_copy(DeepCopy& copy, PyObject* object) {
   if (auto known = copy.made.find(object); known != copy.made.end()) return known->second;
   Ref made;
   if (guards::is_tensor(object)) {
-    at::Tensor clone = guards::tensor_of(object).clone();
+    // deepcopy makes a tensor without elements and sets its storage, which counts as a write: so does this.
+    const at::Tensor& tensor = guards::tensor_of(object);
+    at::Tensor copied = at::empty_like(tensor).copy_(tensor);
     if (operators_.refusal() != Refusal::kNone) return Ref();
-    clone.unsafeGetTensorImpl()->bump_version();  // its storage was set, which counts as a write
-    made = Ref::steal(guards::wrap(clone));
+    made = Ref::steal(guards::wrap(copied));
   } else if (PyList_CheckExact(object)) {
     made = Ref::steal(PyList_New(0));
     copy.made[object] = made;

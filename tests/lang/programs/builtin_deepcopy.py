@@ -33,3 +33,10 @@ def k(y):
     except RuntimeError as e: return str(e)[:40]
 for i in range(3): print(k(y)); 
 with torch.no_grad(): print(k(y))
+def k(x, w):
+    total = copy.deepcopy(x.sum(dim=-1, keepdim=True))
+    total += w
+    return total, total._version
+for i in range(4):
+    with torch.set_grad_enabled(i != 2):
+        print(k(torch.ones(2, 3) * i, torch.tensor([0.5], requires_grad=True)))
