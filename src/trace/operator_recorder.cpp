@@ -308,6 +308,18 @@ static bool is_integer(const c10::IValue& value, bool numbers) {
   return c10::isIntegralType(tensor.scalar_type(), true) && (numbers || !tensor.unsafeGetTensorImpl()->is_wrapped_number());
 }
 
+/// A number of each replay may be out of range: of an index, or of a type that holds few numbers.
+bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  if (host_arguments.empty()) return false;
+  if (graph::base_name(op) == "select") return true;
+  auto narrow = [](const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined()) return false;
+    const c10::ScalarType type = value.toTensor().scalar_type();
+    return type == at::kHalf || (c10::isIntegralType(type, true) && type != at::kLong);
+  };
+  return std::any_of(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(), narrow);
+}
+
 Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   for (std::size_t i = first; i < stack.size(); i++) {
     const c10::IValue& value = stack[i];
@@ -320,7 +332,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
-  if (wrote_outside_ && graph::may_raise_on_data(op, integers)) return Refusal::kMayRaiseAfterWrite;
+  if (wrote_outside_ && (graph::may_raise_on_data(op, integers) || may_raise_on_numbers(op, stack, first))) return Refusal::kMayRaiseAfterWrite;
   if (graph::raises_half_way(op, integers) && stack[first].isTensor()) {
     const bool unknown = find(stack[first].toTensor()) == graph::kNoValue;  // an argument that comes in just here
     if (unknown || writes(op, stack, first, outside_storages_)) return Refusal::kMayRaiseAfterWrite;

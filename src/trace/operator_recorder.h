@@ -124,6 +124,7 @@ class OperatorRecorder {
   void record_literal(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
+  bool may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first,
               const std::unordered_set<c10::StorageImpl*>& storages) const;

@@ -85,3 +85,26 @@ for step in range(8):
     rows, columns = shared(torch.ones(2, step + 1))
     rows.add_(1)
     show(rows, columns, columns._version, columns._is_view(), columns._base is None)
+
+
+def pick(x, y, at):
+    """The index is a number of each replay, out of range on some."""
+    x += 1
+    return y[at]
+
+
+def fill(x, y, value):
+    """Too large a number for the type, on some."""
+    x += 1
+    return y.fill_(value)
+
+
+for function, second, numbers in ((pick, torch.ones(2, 2), (0, 1, 0, 1, 2, -1, 3, 0)), (fill, torch.ones(2, dtype=torch.int8), (1, 2, 3, 4, 300, 5, 6)),
+                                  (fill, torch.ones(2, dtype=torch.half), (1.0, 2.0, 3.0, 4.0, 1e9, 5.0))):
+    for number in numbers:
+        x = torch.zeros(2)
+        try:
+            print(function(x, second, number).tolist(), end=" ")
+        except Exception as error:
+            print(type(error).__name__, str(error).split("\n")[0], end=" ")
+        print(x.tolist(), x._version)
