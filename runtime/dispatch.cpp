@@ -52,11 +52,10 @@ c10::IValue build(const graph::Argument& argument, const c10::Type& type, const 
   if (argument.is_value()) {
     if (argument.value() == graph::kNoValue) return {};
     const c10::IValue& made = value(argument.value());
-    // A host value where the schema says Scalar.
-    const bool number = type.kind() == c10::TypeKind::NumberType ||
-                        (type.kind() == c10::TypeKind::OptionalType && type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType);
-    if (number && made.isTensor()) return made.toTensor().item();
-    const bool index = type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
+    // A host value where the schema says Scalar, int or SymInt.
+    const c10::Type& plain = type.kind() == c10::TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType() : type;
+    if (plain.kind() == c10::TypeKind::NumberType && made.isTensor()) return made.toTensor().item();
+    const bool index = plain.kind() == c10::TypeKind::IntType || plain.kind() == c10::TypeKind::SymIntType;
     if (index && made.isTensor()) return made.toTensor().item().toLong();
     return made;
   }

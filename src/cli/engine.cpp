@@ -287,6 +287,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .dumps = state.dumps.data(),
       .dump_count = state.dumps.size(),
       .stress = options.stress,
+      .dynamic = options.dynamic,
       .fullgraph = options.fullgraph,
       .verify = options.verify,
       .child = options.child,

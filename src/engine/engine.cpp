@@ -6,6 +6,7 @@
 #include "lowering/lower.h"
 #include "python/compat.h"
 #include "runtime/executable.h"
+#include "trace/shape_plans.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
 
@@ -270,7 +271,7 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
   auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
   std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
   entry.segments.erase(dead, entry.segments.end());
-  if (now) lower(*segment, inputs);
+  if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
   if (!options_.dump_count) {
     entry.segments.insert(entry.segments.begin(), std::move(segment));
     return;
@@ -282,21 +283,21 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
   entry.segments.insert(entry.segments.begin(), std::move(segment));
 }
 
-void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs) {
   auto start = std::chrono::steady_clock::now();
   Quiet quiet;
-  segment.lowered = true;
-  segment.folded.clear();
-  segment.folded_at = guards::kNoAliasCount;
-  if (!segment.graph->nodes.empty()) {
-    auto graph = std::make_shared<graph::Graph>(*segment.graph);
-    bool fold = segment.refolds < kMaxRefolds;
+  code.lowered = true;
+  code.folded.clear();
+  code.folded_at = guards::kNoAliasCount;
+  if (!recorded.nodes.empty()) {
+    auto graph = std::make_shared<graph::Graph>(recorded);
+    bool fold = code.refolds < kMaxRefolds;
     for (std::size_t i = 0; i < inputs.size(); i++) {
       if (!fold || !guards::is_foldable(inputs[i])) graph->inputs[i].kind = graph::InputKind::kActivation;
     }
     try {
       if (stress(kDynrunStressExtern)) {
-        segment.executable = runtime::make_replayer(graph);
+        code.executable = runtime::make_replayer(graph);
       } else {
         lowering::Options options;
         options.fold_parameters = fold;
@@ -309,35 +310,50 @@ void Engine::lower(trace::Segment& segment, const std::vector<at::Tensor>& input
         }
         c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
         lowering::Lowered lowered = lowering::lower(graph, inputs, options);
-        segment.executable = std::move(lowered.executable);
+        code.executable = std::move(lowered.executable);
         for (int input : lowered.folded_inputs) {
           const at::Tensor& tensor = inputs[static_cast<std::size_t>(input)];
           guards::watch_storage(tensor);
-          segment.folded.push_back({input, c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensor.storage().unsafeGetStorageImpl())), tensor.const_data_ptr(),
+          code.folded.push_back({input, c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensor.storage().unsafeGetStorageImpl())), tensor.const_data_ptr(),
                                     static_cast<std::uint32_t>(tensor._version()), guards::alias_epoch(tensor)});
         }
       }
     } catch (const std::exception& error) {
       std::fprintf(stderr, "dynrun: lowering failed, the segment runs libtorch's operators: %s\n", error.what());
-      segment.executable = runtime::make_replayer(graph);
+      code.executable = runtime::make_replayer(graph);
     }
   }
   report_.compile_seconds += seconds_since(start);
 }
 
-void Engine::refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
+  if (!plan.code.executable) {
+    plan.code.executable = runtime::make_replayer(segment.graph);
+    plan.code.expected = plan.output_types;
+  }
+  plan.runs++;
+  if (stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;
+  if (plan.code.lowered) return refresh_folded(plan.code, *plan.graph, inputs);
+  plan.graph = trace::ShapePlans::concrete(segment, inputs);
+  if (!plan.graph) return;
+  plan.code.expected.clear();
+  lower(plan.code, *plan.graph, inputs);
+  segment.shapes->note_lowered(plan);
+}
+
+void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs) {
   std::uint64_t aliases = guards::alias_count();
-  for (const auto& folded : segment.folded) {
+  for (const auto& folded : code.folded) {
     const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
     bool same = folded.storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() && tensor.const_data_ptr() == folded.data &&
                 tensor._version() == folded.version && tensor.storage().use_count() == 1 &&
-                (aliases == segment.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
+                (aliases == code.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (same) continue;
-    segment.refolds++;
-    lower(segment, inputs);
+    code.refolds++;
+    lower(code, recorded, inputs);
     return;
   }
-  segment.folded_at = aliases;
+  code.folded_at = aliases;
 }
 
 void Engine::count_break(const trace::Break& why) {

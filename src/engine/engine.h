@@ -32,6 +32,7 @@ struct Entry {
   int plain_steps = 0;
   std::vector<const PyTypeObject*> plain_classes;
   bool given_up = false;  // recorded too often: the code changes too much to be worth it
+  std::unordered_set<std::string> varying_sizes;  // of tensors, likewise (guards::size_path)
   std::unordered_set<std::string> varying;  // numbers read from outside that were another number before, by their path
 };
 
@@ -63,9 +64,11 @@ class Engine final : public vm::Engine {
   void reject(const trace::EntryPoint& point, std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
-  void lower(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
+  void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs);
+  /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
+  void prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs);
   /// Makes sure that what was folded into the code still holds; lowers again where it does not.
-  void refresh_folded(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
+  void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs);
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
   void run_apart(PyCodeObject* code);

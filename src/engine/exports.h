@@ -32,6 +32,8 @@ typedef struct DynrunDump {
 } DynrunDump;
 
 /// The command line, checked. Everything it points to lives as long as the process.
+enum DynrunDynamic { kDynrunDynamicOff, kDynrunDynamicAuto };
+
 typedef struct DynrunOptions {
   size_t size;                 // sizeof(DynrunOptions) of the caller; another value is a mismatched build
   enum DynrunVm vm;
@@ -40,6 +42,7 @@ typedef struct DynrunOptions {
   const DynrunDump* dumps;
   size_t dump_count;
   uint32_t stress;             // DynrunStress bits
+  enum DynrunDynamic dynamic;  // whether sizes that change are left open
   int fullgraph;               // a graph break is an error
   int verify;                  // run every replay eagerly too, and compare
   int child;                   // started by another dynrun: write no report when nothing was recorded

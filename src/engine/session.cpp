@@ -1,5 +1,7 @@
 #include "engine/session.h"
 
+#include "trace/shape_plans.h"
+
 #include "guards/torch_python.h"
 #include "python/signals.h"
 
@@ -185,17 +187,19 @@ Decision Session::probe() {
     trace::Segment& segment = *fits;
     if (segment.returns && machine_.borrowed && base_->caller == nullptr) continue;  // CPython's frame cannot return from here
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
-    if (!segment.host.run(registers, hosts_)) continue;
+    std::shared_ptr<trace::ShapePlan> plan;
+    if (segment.shapes ? !(plan = segment.shapes->find(segment, registers, hosts_)) : !segment.host.run(registers, hosts_)) continue;
     auto inputs = trace::gather_inputs(segment, registers, hosts_);
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
-    return run_segment(segment, registers, std::move(*inputs));
+    return run_segment(segment, registers, std::move(*inputs), plan.get());
   }
   // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames);
     if (miss.number) entry.varying.insert(miss.guard);
+    for (std::string& size : segment->guards.changed_sizes(frames)) entry.varying_sizes.insert(std::move(size));
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
@@ -256,6 +260,7 @@ void Session::start_recording() {
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
   limits.apart = &engine_.apart();
+  if (engine_.options().dynamic != kDynrunDynamicOff) limits.varying_sizes = &engine_.entry_at(base_, machine_.top).varying_sizes;
   limits.varying = &engine_.entry_at(base_, machine_.top).varying;
   recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
   scope_.emplace(&recorder_->operators());
@@ -432,13 +437,18 @@ void Session::interrupted(vm::Machine&) {
   detach();
 }
 
-Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs) {
-  if (!segment.lowered) engine_.lower(segment, inputs);
-  engine_.refresh_folded(segment, inputs);
+Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan) {
+  trace::Code& code = plan ? plan->code : segment.code;
+  if (plan) {
+    engine_.prepare_plan(segment, *plan, inputs);
+  } else {
+    if (!code.lowered) engine_.lower(code, *segment.graph, inputs);
+    engine_.refresh_folded(code, *segment.graph, inputs);
+  }
   bool returned = false;
   ++Engine::disabled_depth();
   trace::ReplayResult result =
-      trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), engine_.options().verify != 0, &returned);
+      trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), code, engine_.options().verify != 0, &returned);
   --Engine::disabled_depth();
   switch (result) {
     case trace::ReplayResult::kDone: break;

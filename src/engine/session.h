@@ -44,7 +44,7 @@ class Session final : public vm::Observer {
   vm::Decision decide(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
   vm::Decision probe();
   vm::Decision record(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
-  vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs);
+  vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan);
   void start_recording();
   /// The next `count` instructions just run.
   void step(int count);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -173,17 +174,63 @@ TensorFacts TensorFacts::of(const at::Tensor& tensor) {
   return facts;
 }
 
-bool TensorFacts::holds(const at::Tensor& tensor) const {
+bool TensorFacts::same_kind(const at::Tensor& tensor) const {
   if (!tensor.defined() || tensor.scalar_type() != dtype || tensor.key_set() != keys || tensor.device() != device) return false;
   if (requires_grad && tensor.is_leaf() != leaf) return false;
-  if (tensor.requires_grad() != requires_grad || tensor.is_inference() != inference) return false;
-  if (tensor.sizes() != c10::IntArrayRef(sizes)) return false;
-  return !has_strides || tensor.strides() == c10::IntArrayRef(strides);
+  return tensor.requires_grad() == requires_grad && tensor.is_inference() == inference;
 }
 
+namespace {
+
+/// Whether the strides are those of a tensor without holes whose dimensions lie in this order.
+bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vector<std::int8_t>& order) {
+  std::int64_t expected = 1;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const auto dimension = static_cast<std::size_t>(order[i]);
+    if (strides[dimension] != expected) return false;
+    expected *= sizes[dimension];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool TensorFacts::open_sizes(std::uint64_t dimensions) {
+  if (!has_strides || sizes.empty() || sizes.size() > 64) return false;
+  for (std::size_t i = 0; i < sizes.size(); i++) {
+    if ((dimensions >> i & 1) && sizes[i] < 2) return false;
+  }
+  std::vector<std::int8_t> dense(sizes.size());
+  for (std::size_t i = 0; i < dense.size(); i++) dense[i] = static_cast<std::int8_t>(i);
+  auto outer = [&](std::int8_t a, std::int8_t b) {
+    const auto x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
+    return strides[x] != strides[y] ? strides[x] > strides[y] : sizes[x] > sizes[y];
+  };
+  std::stable_sort(dense.begin(), dense.end(), outer);
+  // With a hole somewhere the tensor is a part of another, whose strides stay.
+  order = is_dense(sizes, strides, dense) ? dense : std::vector<std::int8_t>();
+  open = dimensions;
+  return true;
+}
+
+bool TensorFacts::holds(const at::Tensor& tensor) const {
+  if (!same_kind(tensor)) return false;
+  if (open == 0) return tensor.sizes() == c10::IntArrayRef(sizes) && (!has_strides || tensor.strides() == c10::IntArrayRef(strides));
+  if (tensor.sizes().size() != sizes.size()) return false;
+  for (std::size_t i = 0; i < sizes.size(); i++) {
+    if (open >> i & 1 ? tensor.size(static_cast<std::int64_t>(i)) < 2 : tensor.size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
+  }
+  return order.empty() ? tensor.strides() == c10::IntArrayRef(strides) : is_dense(tensor.sizes(), tensor.strides(), order);
+}
+
+std::string size_path(const std::string& tensor, std::size_t dimension) { return fmt::format("{}.size({})", tensor, dimension); }
+
 std::string TensorFacts::describe() const {
-  return fmt::format("{}[{}] strides [{}] on {}{}", c10::toString(dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "),
-                     device.str(), !requires_grad ? "" : leaf ? " requires_grad" : " requires_grad (not a leaf)");
+  const char* gradient = !requires_grad ? "" : leaf ? " requires_grad" : " requires_grad (not a leaf)";
+  if (open == 0) return fmt::format("{}[{}] strides [{}] on {}{}", c10::toString(dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "), device.str(), gradient);
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < sizes.size(); i++) shown.push_back(open >> i & 1 ? "2.." : std::to_string(sizes[i]));
+  return fmt::format("{}[{}] on {}{}", c10::toString(dtype), fmt::join(shown, ", "), device.str(), gradient);
 }
 
 SourceId Program::read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux) {
@@ -290,9 +337,11 @@ void Program::check_set(SourceId source, PyObject* set) {
   Ref items = Ref::steal(PyFrozenSet_New(set));
   add(CheckKind::kSetItems, source, items.get());
 }
-void Program::check_tensor(SourceId source, const at::Tensor& tensor) {
+std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open) {
   facts_.push_back(TensorFacts::of(tensor));
+  if (open != 0) facts_.back().open_sizes(open);
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
+  return facts_.back().open;
 }
 void Program::check_same(SourceId a, SourceId b, bool same) {
   add(same ? CheckKind::kSame : CheckKind::kNotSame, a).index = b;
@@ -518,6 +567,24 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
     return miss;
   }
   return {"none", "", "", -1};
+}
+
+std::vector<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
+  std::vector<std::string> changed;
+  std::vector<PyObject*> registers(sources_.size(), nullptr);
+  for (const Step& step : steps_) {
+    PyObject*& object = registers[static_cast<std::size_t>(step.source)];
+    if (step.kind == CheckKind::kRead) object = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
+    if (step.kind != CheckKind::kTensor || object == nullptr || !is_plain_tensor(object)) continue;
+    const TensorFacts& facts = facts_[static_cast<std::size_t>(step.index)];
+    const at::Tensor& tensor = tensor_of(object);
+    if (!facts.same_kind(tensor) || tensor.sizes().size() != facts.sizes.size()) continue;
+    for (std::size_t i = 0; i < facts.sizes.size(); i++) {
+      const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
+      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 2) changed.push_back(size_path(describe(step.source), i));
+    }
+  }
+  return changed;
 }
 
 std::string Program::describe(SourceId id) const {

@@ -36,8 +36,13 @@ struct TensorFacts {
   bool inference = false;
   bool leaf = true;
   bool has_strides = true;
+  std::uint64_t open = 0;           // bit a dimension: of any size from 2 on
+  std::vector<std::int8_t> order;   // with `open`: dense, dimensions from the outermost in memory; empty: strides as they are
 
   static TensorFacts of(const at::Tensor& tensor);
+  /// Leaves these dimensions open. False when the tensor does not allow it: a size below 2, or strides that follow from sizes in no known way.
+  bool open_sizes(std::uint64_t dimensions);
+  bool same_kind(const at::Tensor& tensor) const;  // all but sizes and strides
   bool holds(const at::Tensor& tensor) const;
   std::string describe() const;
 };
@@ -71,6 +76,9 @@ struct Miss {
 
 class Armed;
 
+/// "args[0].size(2)": a dimension of a tensor by its path.
+std::string size_path(const std::string& tensor, std::size_t dimension);
+
 class Program {
  public:
   /// Reads `parent`'s part; the same path is read once. `aux` serves kSuperAttribute (a borrowed type).
@@ -88,7 +96,8 @@ class Program {
   void check_length(SourceId source, Py_ssize_t length);
   void check_keys(SourceId dict, PyObject* dict_object);
   void check_set(SourceId source, PyObject* set);
-  void check_tensor(SourceId source, const at::Tensor& tensor);
+  /// `open`: bit a dimension that may have any size from 2 on; those that cannot be left open are fixed. Gives what is open.
+  std::uint64_t check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open = 0);
   void check_same(SourceId a, SourceId b, bool same);
   void check_null(SourceId source);
   void check_present(SourceId source) { add(CheckKind::kPresent, source); }
@@ -112,6 +121,8 @@ class Program {
   bool run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const;
   /// After a failed run: what failed, in words.
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
+  /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s.
+  std::vector<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
   /// "args[0].layers[3].weight"
   std::string describe(SourceId source) const;
   std::string print() const;

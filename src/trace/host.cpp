@@ -1,5 +1,6 @@
 #include "trace/host.h"
 
+#include "guards/torch_python.h"
 #include "python/signals.h"
 #include "trace/callables.h"
 
@@ -81,6 +82,23 @@ HostId HostProgram::read(guards::SourceId source, PyObject* now) {
 
 HostId HostProgram::constant(PyObject* object) { return add({HostKind::kConstant, 0, {}, Ref::borrow(object), Py_TYPE(object)}); }
 
+HostId HostProgram::size(HostKind kind, std::int32_t of, std::int32_t dimension) {
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (steps_[i].kind == kind && steps_[i].index == of && steps_[i].dimension == dimension) return static_cast<HostId>(i);
+  }
+  HostStep step{kind, of, {}, Ref(), &PyLong_Type};
+  step.dimension = dimension;
+  return add(std::move(step));
+}
+
+void HostProgram::fix_value_sizes(const std::function<std::int64_t(std::int32_t, std::int32_t)>& size) {
+  for (HostStep& step : steps_) {
+    if (step.kind != HostKind::kValueSize) continue;
+    step.object = Ref::steal(PyLong_FromLongLong(size(step.index, step.dimension)));
+    step.kind = HostKind::kConstant;
+  }
+}
+
 HostId HostProgram::generator(guards::SourceId source) {
   for (std::size_t i = 0; i < steps_.size(); i++) {
     if (steps_[i].kind == HostKind::kGenerator && steps_[i].index == source) return static_cast<HostId>(i);
@@ -134,12 +152,21 @@ Ref HostProgram::evaluate(const HostStep& step, const std::vector<PyObject*>& op
   }
 }
 
-bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<Ref>& values) const {
+bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<Ref>& values, ValueSizes* sizes) const {
   const HostStep& step = steps_[at];
   auto operand = [&](std::size_t i) { return values[static_cast<std::size_t>(step.operands[i])].get(); };
   switch (step.kind) {
     case HostKind::kSource: values[at] = Ref::borrow(registers[static_cast<std::size_t>(step.index)]); break;
     case HostKind::kConstant: values[at] = step.object; return true;
+    case HostKind::kSize:
+      values[at] = Ref::steal(PyLong_FromLongLong(guards::tensor_of(registers[static_cast<std::size_t>(step.index)]).size(step.dimension)));
+      break;
+    case HostKind::kValueSize: {
+      const std::int64_t size = sizes ? sizes->size(step.index, step.dimension, values) : -1;
+      if (size < 0) return false;
+      values[at] = Ref::steal(PyLong_FromLongLong(size));
+      break;
+    }
     case HostKind::kGenerator: values[at] = copy_generator(registers[static_cast<std::size_t>(step.index)]); break;
     case HostKind::kEquals: return same_value(operand(0), step.object.get());
     case HostKind::kCompares: return compared(operand(0), operand(1), step.index) == static_cast<int>(step.truth);
@@ -153,22 +180,22 @@ bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& regis
   return values[at] && Py_TYPE(values[at].get()) == step.type;
 }
 
-bool HostProgram::run(const std::vector<PyObject*>& registers, std::vector<Ref>& values) const {
+bool HostProgram::run(const std::vector<PyObject*>& registers, std::vector<Ref>& values, ValueSizes* sizes) const {
   values.clear();
   values.resize(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); i++) {
-    if (step_holds(i, registers, values)) continue;
+    if (step_holds(i, registers, values, sizes)) continue;
     PyErr_Clear();
     return false;
   }
   return true;
 }
 
-guards::Miss HostProgram::explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards) const {
+guards::Miss HostProgram::explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards, ValueSizes* sizes) const {
   std::vector<Ref> values(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); i++) {
     const HostStep& step = steps_[i];
-    if (step_holds(i, registers, values)) continue;
+    if (step_holds(i, registers, values, sizes)) continue;
     PyErr_Clear();
     HostId first = step.operands.empty() ? static_cast<HostId>(i) : step.operands[0];
     std::string now = shown(values[static_cast<std::size_t>(first)].get());
@@ -188,6 +215,8 @@ std::string HostProgram::describe(HostId id, const guards::Program& guards) cons
     case HostKind::kSource:
     case HostKind::kGenerator: return guards.describe(step.index);
     case HostKind::kConstant: return shown(step.object.get());
+    case HostKind::kSize: return guards::size_path(guards.describe(step.index), static_cast<std::size_t>(step.dimension));
+    case HostKind::kValueSize: return fmt::format("%{}.size({})", step.index, step.dimension);
     case HostKind::kBinary: return fmt::format("({} {} {})", operand(0), kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
     case HostKind::kNegative: return fmt::format("-{}", operand(0));
     case HostKind::kInvert: return fmt::format("~{}", operand(0));

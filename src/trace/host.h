@@ -9,6 +9,7 @@
 #include "guards/program.h"
 #include "python/reference.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ enum class HostKind : std::uint8_t {
   kCall,      // object: a pure built-in function or class
   kFormat,    // index: 0 none, 1 str, 2 repr, 3 ascii; operands: value, specification (or none)
   kJoin,      // the texts, one after the other
+  kSize,      // index: the source of a tensor; its size in `dimension`
+  kValueSize, // index: a value of the graph; its size in `dimension`, which `ValueSizes` tells
   kGenerator, // index: the source of a random.Random; the value is a copy of its state that the calls after it draw from
   // Requirements. They give no value.
   kEquals,    // operand 0 is `object`
@@ -41,6 +44,15 @@ struct HostStep {
   PyTypeObject* type = nullptr;  // of the value; another one is a miss
   bool truth = false;
   std::int32_t line = -1;
+  std::int32_t dimension = 0;
+};
+
+/// Sizes of what the graph computes, before it has run.
+class ValueSizes {
+ public:
+  virtual ~ValueSizes() = default;
+  /// `hosts`: the values of the steps before. Negative where it cannot be told: the operators would raise.
+  virtual std::int64_t size(std::int32_t value, std::int32_t dimension, const std::vector<python::Ref>& hosts) = 0;
 };
 
 class HostProgram {
@@ -48,6 +60,8 @@ class HostProgram {
   /// Each gives the id of its value; `now` is the value in this run, of exact type int, float or str.
   HostId read(guards::SourceId source, PyObject* now);
   HostId constant(PyObject* object);
+  /// A size of a tensor read from outside, or of a value of the graph. The same one for the same place.
+  HostId size(HostKind kind, std::int32_t of, std::int32_t dimension);
   /// A copy of the generator that lies there. The same one for the same source.
   HostId generator(guards::SourceId source);
   HostId compute(HostKind kind, std::int32_t index, std::vector<HostId> operands, PyObject* callee, PyObject* now);
@@ -56,15 +70,19 @@ class HostProgram {
   void require_comparison(int op, HostId a, HostId b, bool truth);
   void require_truth(HostId id, bool truth);
 
+  /// The sizes of values are from now on those that `size(value, dimension)` gives.
+  void fix_value_sizes(const std::function<std::int64_t(std::int32_t, std::int32_t)>& size);
+
   void set_line(std::int32_t line) { line_ = line; }
   bool empty() const { return steps_.empty(); }
 
   /// Computes everything; `values` by id. False, without a Python error, when a requirement does not hold or a step raises.
-  bool run(const std::vector<PyObject*>& registers, std::vector<python::Ref>& values) const;
+  bool run(const std::vector<PyObject*>& registers, std::vector<python::Ref>& values, ValueSizes* sizes = nullptr) const;
+  const std::vector<HostStep>& steps() const { return steps_; }
   /// Gives the generators the states that the run left in their copies, and the copies theirs: done again it is undone.
   void swap_generators(const std::vector<PyObject*>& registers, const std::vector<python::Ref>& values) const;
   /// After a failed run: what failed, in words.
-  guards::Miss explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards) const;
+  guards::Miss explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards, ValueSizes* sizes = nullptr) const;
   /// "self.step + 1"
   std::string describe(HostId id, const guards::Program& guards) const;
 
@@ -75,7 +93,7 @@ class HostProgram {
   static python::Ref evaluate(const HostStep& step, const std::vector<PyObject*>& operands);
 
  private:
-  bool step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<python::Ref>& values) const;
+  bool step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<python::Ref>& values, ValueSizes* sizes) const;
   HostId add(HostStep step);
 
   std::vector<HostStep> steps_;

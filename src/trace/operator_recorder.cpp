@@ -161,6 +161,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   std::erase_if(unsized_, [&](const auto& value) { return static_cast<std::size_t>(value.first) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
+  std::erase_if(host_numbers_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
 }
@@ -239,41 +240,98 @@ graph::ValueId OperatorRecorder::unsized_operand(const c10::OperatorHandle& op, 
   return found;
 }
 
+/// The graph input that is a host value.
+graph::Argument OperatorRecorder::host_input(std::int32_t host, const c10::Scalar& number, bool sized) {
+  if (sized) sized_hosts_[host] = number.toLong();
+  for (const auto& [known, id] : host_inputs_) {
+    if (id == host) return graph::Argument::reference(known);
+  }
+  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
+  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+  graph::TensorType type = graph::TensorType::of(holder);
+  type.number = true;
+  graph::ValueId id = graph_->add_input(type, graph::InputKind::kActivation, fmt::format("host_{}", host));
+  known_order_.resize(graph_->values.size());
+  host_inputs_[id] = host;
+  host_numbers_[id] = number;
+  return graph::Argument::reference(id);
+}
+
 /// Where a host value was given to the call, and the operator has just that number in its place: the replay's own number.
 bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument) {
+  if (bind_index(op, at, value, argument)) return true;
   // Numbers that decide how large a result is.
   static const std::set<std::string> sizes = {"aten::arange", "aten::range"};
-  if (host_arguments.empty() || host_calls_ > 1 || sizes.count(op.schema().name())) return false;
+  const bool sized = sizes.count(op.schema().name()) != 0;
+  if (host_arguments.empty() || host_calls_ > 1 || (sized && !(binds_sizes && graph::base_name(op) == host_callee))) return false;
   const c10::Argument& formal = op.schema().arguments()[at];
   bool wrapped = value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
   c10::TypePtr type = formal.real_type();
   if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  const bool own = binds_sizes && graph::base_name(op) == host_callee;
+  if (own && type->kind() == c10::TypeKind::ListType && value.isIntList()) return bind_list(formal, at, value, argument);
   bool scalar = (value.isInt() || value.isDouble()) && type->kind() == c10::TypeKind::NumberType;
   // An index decides neither shape nor strides.
   const bool index = op.schema().name() == "aten::select" && op.schema().overload_name() == "int" && at == 2 && value.isInt();
-  if (!wrapped && !scalar && !index) return false;
+  const bool size = own && type->kind() == c10::TypeKind::SymIntType && value.isInt();
+  if (!wrapped && !scalar && !index && !size) return false;
   at::Scalar number = wrapped ? value.toTensor().item() : value.toScalar();
   for (HostArgument& host : host_arguments) {
-    bool here = host.name.empty() ? host.position == at : host.name == formal.name();
+    bool here = host.item < 0 && (host.name.empty() ? host.position == at : host.name == formal.name());
     if (!here || host.value.type() != number.type()) continue;
     bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
     if (!same) continue;
-    for (const auto& [known, id] : host_inputs_) {
-      if (id != host.host) continue;
-      argument = graph::Argument::reference(known);
-      return host.bound = true;
-    }
-    at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
-    holder.unsafeGetTensorImpl()->set_wrapped_number(true);
-    graph::TensorType type = graph::TensorType::of(holder);
-    type.number = true;
-    graph::ValueId id = graph_->add_input(type, graph::InputKind::kActivation, fmt::format("host_{}", host.host));
-    known_order_.resize(graph_->values.size());
-    host_inputs_[id] = host.host;
-    argument = graph::Argument::reference(id);
+    argument = host_input(host.host, number, (size && !index) || (sized && !number.isFloatingPoint()));
     return host.bound = true;
   }
   return false;
+}
+
+/// A list of sizes, given as a tuple, as arguments one by one, or as one number for all.
+bool OperatorRecorder::bind_list(const c10::Argument& formal, std::size_t at, const c10::IValue& value, graph::Argument& argument) {
+  c10::TypePtr type = formal.real_type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  if (type->castRaw<c10::ListType>()->getElementType()->kind() != c10::TypeKind::SymIntType) return false;
+  const std::vector<std::int64_t> numbers = value.toIntVector();
+  std::vector<graph::Argument> items;
+  bool any = false;
+  for (std::size_t i = 0; i < numbers.size(); i++) {
+    items.push_back(graph::Argument::constant(numbers[i]));
+    for (HostArgument& host : host_arguments) {
+      const bool named = !host.name.empty();
+      const bool in_list = host.item == static_cast<std::int32_t>(i) && (named ? host.name == formal.name() : host.position == at);
+      // One number for a list of a fixed length stands for each of its items.
+      const bool alone = host.item < 0 && (named ? host.name == formal.name() : formal.N() ? host.position == at : host.position == at + i);
+      if ((!in_list && !alone) || !host.value.isIntegral(false) || host.value.toLong() != numbers[i]) continue;
+      items.back() = host_input(host.host, host.value, true);
+      host.bound = any = true;
+      break;
+    }
+  }
+  if (any) argument = graph::Argument::list(std::move(items));
+  return any;
+}
+
+/// Which item of the index that is being taken the operator stands for: items come in order, and slices that torch leaves out are passed over.
+void OperatorRecorder::find_index_part(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  const std::string_view name = graph::base_name(op);
+  const std::size_t from = index_part_ == ~std::size_t{0} ? 0 : index_part_ + 1;
+  if (index_parts.empty() || (name != "slice" && name != "select") || !stack[first + 1].isInt()) return;
+  for (std::size_t i = from; i < index_parts.size(); i++) {
+    if (index_parts[i].slice != (name == "slice") || index_parts[i].dimension != stack[first + 1].toInt()) continue;
+    index_part_ = i;
+    return;
+  }
+}
+
+bool OperatorRecorder::bind_index(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument) {
+  if (index_part_ >= index_parts.size() || at < 2 || !value.isInt()) return false;
+  IndexPart& part = index_parts[index_part_];
+  if (graph::base_name(op) != (part.slice ? "slice" : "select") || at - 2 >= part.numbers.size()) return false;
+  IndexNumber& number = part.numbers[at - 2];
+  if (number.host < 0 || number.value != value.toInt()) return false;
+  argument = host_input(number.host, number.value, part.slice);
+  return number.bound = true;
 }
 
 bool OperatorRecorder::argument_of(const c10::IValue& value, graph::Argument& argument) {
@@ -481,7 +539,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     return;
   }
   host_calls_++;
-  const bool constant_arguments = host_arguments.empty() && only_constants(*stack, first);
+  const bool constant_arguments = host_arguments.empty() && index_parts.empty() && only_constants(*stack, first);
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::detach_") {
     const at::Tensor& self = (*stack)[first].toTensor();
     if (find(self) != graph::kNoValue && !self.requires_grad() && !self.is_view()) {
@@ -506,6 +564,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   const graph::ValueId like = unsized_operand(op, *stack, first);
   takes_unsized_ = like != graph::kNoValue;
   const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && !graph::sums_up(graph::base_name(op)));
+  find_index_part(op, *stack, first);
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -83,9 +84,31 @@ class OperatorRecorder {
     c10::Scalar value;
     std::int32_t host;
     bool bound = false;
+    std::int32_t item = -1;  // of a tuple or list that is given there
   };
   /// The first operator that the call gives to the dispatcher takes its host values from there; those it took are marked.
   std::vector<HostArgument> host_arguments;
+  /// The function that they were given to. Only the operator of that name has them in the places of sizes.
+  std::string host_callee;
+  /// Whether host values may take the places of sizes, so that the types of results are those of the recording only.
+  bool binds_sizes = false;
+  /// A number of an index that is a host value.
+  struct IndexNumber {
+    std::int32_t host = -1;
+    std::int64_t value = 0;
+    bool bound = false;
+  };
+  /// An item of an index that becomes a select or slice operator, in order.
+  struct IndexPart {
+    bool slice, left_out;
+    std::int64_t dimension;                // of the tensor that the operator gets
+    std::array<IndexNumber, 3> numbers{};  // start, stop, step; of a select the index
+  };
+  std::vector<IndexPart> index_parts;
+  /// Host values in the places of sizes and indices, and what they are now.
+  const std::unordered_map<std::int32_t, std::int64_t>& sized_hosts() const { return sized_hosts_; }
+  /// The numbers that graph inputs are now.
+  const std::unordered_map<graph::ValueId, c10::Scalar>& host_numbers() const { return host_numbers_; }
   /// The host value that a graph input stands for, by the input's value.
   const std::unordered_map<graph::ValueId, std::int32_t>& host_inputs() const { return host_inputs_; }
 
@@ -93,6 +116,9 @@ class OperatorRecorder {
   void start_instruction() {
     instruction_values_ = graph_->values.size();
     host_arguments.clear();
+    host_callee.clear();
+    index_parts.clear();
+    index_part_ = ~std::size_t{0};
     host_calls_ = 0;
   }
 
@@ -116,6 +142,10 @@ class OperatorRecorder {
     graph::ValueId value;
   };
   bool bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
+  graph::Argument host_input(std::int32_t host, const c10::Scalar& number, bool sized);
+  bool bind_list(const c10::Argument& formal, std::size_t at, const c10::IValue& value, graph::Argument& argument);
+  bool bind_index(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
+  void find_index_part(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
   graph::ValueId unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
@@ -140,6 +170,9 @@ class OperatorRecorder {
   std::unordered_map<graph::ValueId, graph::ValueId> unsized_;  // by value: the first one that had its size
   bool takes_unsized_ = false;  // the operator that is being recorded
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
+  std::unordered_map<std::int32_t, std::int64_t> sized_hosts_;
+  std::unordered_map<graph::ValueId, c10::Scalar> host_numbers_;
+  std::size_t index_part_ = ~std::size_t{0};  // of `index_parts`: what the operator that is being recorded stands for
   std::size_t host_calls_ = 0;  // operators called since the instruction began
   std::size_t looked_at_ = 0;
   std::size_t instruction_values_ = 0;

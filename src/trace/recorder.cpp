@@ -45,6 +45,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       entry_state_(TorchState::now()) {
   segment_->entry = entry_point(base, machine.top);
   segment_->state = entry_state_;
+  operators_.binds_sizes = limits.varying_sizes != nullptr;
   operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
     EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}};
@@ -198,6 +199,7 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   if (lets_go_visibly(activation, in)) return cut(BreakId::k_opaque_operation, "the end of an object that the program is told of");
   require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called
   operators_.host_arguments.clear();
+  sizes_asked_ = false;
   if (auto settled = settle_operands(activation, in)) return *settled;
   if (auto settled = settle_unsized(activation, in)) return *settled;
   Flow flow = (this->*handler)(activation, in);
@@ -271,6 +273,7 @@ bool Recorder::learn_pending(vm::Activation* top) {
 Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
+  if (segment_ && records_sizes()) look_at_recorded_sizes(in, !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr);
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) specialise_all();
   bool nested = &machine != &machine_;
   // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.

@@ -105,6 +105,7 @@ class Recorder {
     std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128, iterations = 1024;
     bool break_after_operator = false;
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
+    const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
     const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers that are read as host values
   };
   Recorder(vm::Machine& machine, vm::Activation* base, Limits limits);
@@ -189,13 +190,17 @@ class Recorder {
   void settle_host_loads(Flow flow, const bytecode::Instruction& in);
   /// Tells the operators which host values the instruction hands to torch.
   void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names);
+  void offer_host(PyObject* object, OperatorRecorder::HostArgument place);
   void settle_offered_hosts();
   Flow host_comparison(vm::Activation&, int op, PyObject* left, PyObject* right);
+  /// A tuple or list of numbers some of which are host values, where they may take the places of sizes.
+  bool holds_hosts(PyObject* object) const;
   bool is_number_function(PyObject* callable) const;
   /// guards::is_constant_like; a host value becomes a constant by it.
   bool is_constant(PyObject* object) {
     if (is_host(object)) specialise(object);
     else if (is_late(object)) leaked_ = true;
+    else if (is_open_size(object)) specialise_size(object);
     return guards::is_constant_like(object);
   }
 
@@ -242,6 +247,36 @@ class Recorder {
   bool may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name);
   /// Whether that attribute of the tensor is no matter of its size.
   bool is_type_of_unsized(PyObject* tensor, PyObject* name);
+
+  // Sizes that may be others on each replay. (recorder_sizes.cpp)
+  bool records_sizes() const { return limits_.varying_sizes != nullptr && !sizes_fixed_; }
+  /// Whether tensors' sizes are to be read as host values.
+  bool sizes_vary() const { return !sizes_fixed_ && (!open_tensors_.empty() || !operators_.sized_hosts().empty()); }
+  bool has_open_sizes(PyObject* tensor);
+  /// A torch.Size that holds host values.
+  bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }
+  void learn_outside_tensor(PyObject* object, guards::SourceId source);
+  void fix_sizes();
+  HostId size_host(PyObject* tensor, std::int64_t dimension);
+  HostId size_or_constant(PyObject* tensor, std::int64_t dimension);
+  HostId element_count(PyObject* tensor);
+  python::Ref make_host(HostId id, std::int64_t value);
+  python::Ref make_size(PyObject* tensor);
+  void note_open_size(PyObject* object);
+  void specialise_size(PyObject* object);
+  /// The object takes the place of the operands: the instruction is done.
+  Flow give(vm::Activation&, python::Ref object, int slots, bool method = false);
+  std::optional<Flow> size_attribute(vm::Activation&, PyObject* owner, PyObject* name, bool method);
+  std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
+  void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);
+  void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
+  bool offer_index(PyObject* tensor, PyObject* key);
+  bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
+  OperatorRecorder::IndexNumber index_number(PyObject* object);
+  std::optional<Flow> index_tensor(vm::Activation&, const bytecode::Instruction&, PyObject* tensor, PyObject* key, int slots);
+  void settle_odd_index(PyObject* key);
+  bool compare_sizes(PyObject* left, PyObject* right);
+  void finish_sizes();
 
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now?
@@ -482,6 +517,11 @@ class Recorder {
   bool leaked_ = false;  // a value that no two replays share was taken for a constant
   bool after_clock_ = false;
   std::vector<python::Ref> kept_hosts_;  // specialised ones: their addresses stay theirs
+  std::unordered_map<c10::TensorImpl*, std::uint64_t> open_tensors_;  // from outside: bit a dimension
+  std::vector<guards::SourceId> open_sources_;
+  std::unordered_map<PyObject*, python::Ref> open_sizes_;
+  bool sizes_fixed_ = false;
+  bool sizes_asked_ = false;  // the call that runs is torch's, and was given tensors of open sizes
   std::vector<std::pair<python::Ref, HostId>> loaded_hosts_;  // read by the instruction that is looked at
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;

@@ -298,6 +298,7 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   bool method = in.argument & 1;
   auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
+  if (auto done = size_attribute(activation, owner, name, method)) return *done;
   if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
   PyObject* getter = nullptr;
   SourceId source = kNoSource;

@@ -339,16 +339,18 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   std::string name = callable_name(callable);
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   if (is_class_statement(callable)) return build_class(activation, site);
+  if (auto done = call_size(activation, site, self)) return *done;
   if (auto done = call_item(activation, site)) return *done;
   if (auto done = call_list(activation, site)) return *done;
   if (auto done = call_text_method(activation, site, self)) return *done;
   if (auto done = call_clock(activation, in, site)) return *done;
   if (auto done = call_generator(activation, site, callable, self)) return *done;
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
+  settle_sizes(site, kind, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
-  for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument), numbers = numbers && is_operand(argument);
+  for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument) || holds_hosts(argument), numbers = numbers && is_operand(argument);
   if (any_host && numbers && kind.call_class == CallClass::kPure && is_number_function(callable))
     return compute_host(activation, in, HostKind::kCall, 0, site.arguments, callable, site.slots);
   // What does not ask for the order of a set's items.
@@ -376,7 +378,8 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   }
   for (PyObject* argument : site.arguments) {
     if (kind.call_class == CallClass::kTransparent && is_host(argument)) continue;
-    if (!resolve_deep(argument, 0, only_types || views)) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
+    const bool offered = kind.call_class == CallClass::kTransparent && holds_hosts(argument);
+    if (!resolve_deep(argument, 0, only_types || views || offered || (records_sizes() && passes_on.count(name)))) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
   // A method of an immutable set is known with the set.
@@ -384,7 +387,10 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (kind.call_class == CallClass::kTransparent || metadata) {
     Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
     bool bound_self = PyCFunction_Check(callable) && bound_object(callable) != nullptr;
-    if (any_host) offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names);
+    if (any_host) {
+      offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names);
+      operators_.host_callee = name.substr(name.rfind('.') + 1);
+    }
     return flow;
   }
   if (name == "_abc_instancecheck" || name == "_abc_subclasscheck") {
@@ -478,7 +484,11 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         case Attribute::kMissing:
         case Attribute::kCallGetter:
         case Attribute::kCallDescriptor:
-        case Attribute::kCallGetattr: return prepare(activation, in, site.slots, Then::kLearnTop);
+        case Attribute::kCallGetattr: {
+          Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
+          pending_.passes_through = true;  // Python code of the class gets the object and the name
+          return flow;
+        }
         case Attribute::kUnknown: break;
       }
       return cut(BreakId::k_opaque_call, name + " of a " + Py_TYPE(object)->tp_name);

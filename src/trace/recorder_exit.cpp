@@ -393,6 +393,8 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = recipe_late(object);
   } else if (is_host(object)) {
     id = book.add({RecipeKind::kHost, host_of(object), Ref(), {}, {}});
+  } else if (is_open_size(object)) {
+    id = recipe_container(object);
   } else if (guards::is_constant_like(object)) {
     id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
   } else if (resolve(object) && source_of(object) != kNoSource) {
@@ -628,6 +630,7 @@ bool Recorder::finish() {
       inputs_.push_back(tensor);
     }
   }
+  finish_sizes();
   for (graph::ValueId value : segment_->graph->outputs) {
     at::Tensor tensor = operators_.tensor(value);
     bool tracked = tensor.defined() && !tensor.is_inference();

@@ -175,28 +175,37 @@ bool Recorder::is_number_function(PyObject* callable) const {
   return name == "math" || (name == "builtins" && builtin.count(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
 }
 
+bool Recorder::holds_hosts(PyObject* object) const {
+  if (!records_sizes() || hosts_.empty() || !(PyTuple_Check(object) || PyList_CheckExact(object))) return false;
+  PyObject** items = PySequence_Fast_ITEMS(object);
+  return std::all_of(items, items + Py_SIZE(object), [](PyObject* item) { return PyLong_CheckExact(item); }) &&
+         std::any_of(items, items + Py_SIZE(object), [this](PyObject* item) { return is_host(item); });
+}
+
 void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names) {
   std::size_t named = keyword_names ? static_cast<std::size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
   for (std::size_t i = 0; i < arguments.size(); i++) {
-    if (!is_host(arguments[i])) continue;
-    if (!is_number(arguments[i])) {
-      specialise(arguments[i]);
-      continue;
+    OperatorRecorder::HostArgument place;
+    place.position = i + first;
+    if (i >= arguments.size() - named) place.name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
+    if (is_host(arguments[i])) offer_host(arguments[i], place);
+    if (!holds_hosts(arguments[i])) continue;
+    for (Py_ssize_t item = 0; item < Py_SIZE(arguments[i]); item++) {
+      place.item = static_cast<std::int32_t>(item);
+      PyObject* number = PySequence_Fast_ITEMS(arguments[i])[item];
+      if (is_host(number)) offer_host(number, place);
     }
-    int overflow = 0;
-    long long value = PyLong_CheckExact(arguments[i]) ? PyLong_AsLongLongAndOverflow(arguments[i], &overflow) : 0;
-    if (overflow != 0) {
-      specialise(arguments[i]);
-      continue;
-    }
-    OperatorRecorder::HostArgument host;
-    host.position = i + first;
-    if (i >= arguments.size() - named) host.name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
-    host.value = PyLong_CheckExact(arguments[i]) ? c10::Scalar(static_cast<std::int64_t>(value)) : c10::Scalar(PyFloat_AS_DOUBLE(arguments[i]));
-    host.host = host_of(arguments[i]);
-    pending_.offered.emplace_back(Ref::borrow(arguments[i]), host.host);
-    operators_.host_arguments.push_back(std::move(host));
   }
+}
+
+void Recorder::offer_host(PyObject* object, OperatorRecorder::HostArgument place) {
+  int overflow = 0;
+  long long value = PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 0;
+  if (!is_number(object) || overflow != 0) return specialise(object);
+  place.value = PyLong_CheckExact(object) ? c10::Scalar(static_cast<std::int64_t>(value)) : c10::Scalar(PyFloat_AS_DOUBLE(object));
+  place.host = host_of(object);
+  pending_.offered.emplace_back(Ref::borrow(object), place.host);
+  operators_.host_arguments.push_back(std::move(place));
 }
 
 /// A host value that was handed to torch, and is not where it was looked for, is required to stay what it is. Where C code

@@ -558,8 +558,8 @@ void Recorder::restore_originals() {
     if (activation == base_) break;
   }
   for (const auto& [object, id] : recipe_memo_) {
-    if (!is_fresh(object)) continue;
-    if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
+    if (!is_fresh(object) && !is_open_size(object)) continue;
+    if (PyList_CheckExact(object) || PyTuple_Check(object)) {
       for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) put(PySequence_Fast_ITEMS(object) + i);
     } else if (PyDict_CheckExact(object)) {
       put_in_dict(object);

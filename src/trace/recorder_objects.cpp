@@ -149,8 +149,7 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     guards_.check_code(source, object);
   } else if (guards::is_plain_tensor(object)) {
     guards_.check_type(source, Py_TYPE(object));
-    guards_.check_tensor(source, guards::tensor_of(object));
-    outside_tensors_[guards::tensor_of(object).unsafeGetTensorImpl()] = {source, guards_.describe(source)};
+    learn_outside_tensor(object, source);
   } else {
     guards_.check_type(source, Py_TYPE(object));
     // A tuple subclass (a named tuple, torch.Size) or another immutable object is known by its parts.
@@ -222,7 +221,7 @@ bool Recorder::resolve(PyObject* object) {
 
 bool Recorder::resolve_deep(PyObject* object, int depth, bool keep_hosts) {
   if (is_unsettled(object)) return keep_hosts;
-  if (is_host(object)) return keep_hosts || is_constant(object);
+  if (is_host(object) || is_open_size(object)) return keep_hosts || is_constant(object);
   if (!resolve(object)) return false;
   if (PySlice_Check(object)) return resolve_slice(object);
   // C code reads the state of such an object without being seen.
@@ -268,7 +267,10 @@ bool Recorder::resolve_slice(PyObject* object) {
 
 bool Recorder::learn_result(PyObject* object, int depth) {
   if (object == nullptr || depth > kMaxDepth) return object == nullptr;
-  if (guards::is_constant_like(object)) return true;
+  if (guards::is_constant_like(object)) {
+    note_open_size(object);
+    return true;
+  }
   if (guards::is_tensor(object)) {
     if (find(object)) return true;
     if (!guards::is_plain_tensor(object)) return false;

@@ -204,6 +204,9 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
     offer_hosts({guards::is_plain_tensor(left) ? right : left}, 1, nullptr);
     return flow;
   }
+  if (in.argument == NB_ADD && records_sizes() && PyTuple_Check(left) && PyTuple_Check(right) && (holds_hosts(left) || holds_hosts(right)) &&
+      resolve_deep(left, 0, true) && resolve_deep(right, 0, true))
+    return prepare(activation, in, 2, Then::kLearnTop);
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
     if (in_place && (PyList_CheckExact(left) || PyDict_CheckExact(left) || PyAnySet_CheckExact(left))) {
       if (source_of(left) != kNoSource) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
@@ -244,8 +247,9 @@ Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
     offer_hosts({right}, 1, nullptr);
     return flow;
   }
+  const int op = in.argument >> 4;
+  if ((op == Py_EQ || op == Py_NE) && (holds_hosts(left) || holds_hosts(right)) && compare_sizes(left, right)) return Flow::kRun;
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) return prepare(activation, in, 2, Then::kLearnTop);
-  int op = in.argument >> 4;
   if (!tensor && resolve(left) && resolve(right)) {
     if (python_method(left, compare_method(op))) return prepare(activation, in, 2, Then::kLearnTop);
     auto plain_tuple = [](PyObject* object) { return PyTuple_Check(object) && Py_TYPE(object)->tp_richcompare == PyTuple_Type.tp_richcompare; };
@@ -401,6 +405,9 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(2), *key = activation.peek(1);
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
   if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
+  if (guards::is_plain_tensor(container)) {
+    if (auto done = index_tensor(activation, in, container, key, 2)) return *done;
+  }
   if (guards::is_plain_tensor(container) && is_host(key) && PyLong_CheckExact(key)) {
     Flow flow = prepare(activation, in, 2, Then::kLearnTop);
     offer_hosts({key}, 2, nullptr);
@@ -482,6 +489,11 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
 
 Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   PyObject* container = activation.peek(3);
+  if (is_open_size(container) && is_constant(activation.peek(1)) && is_constant(activation.peek(2))) return prepare(activation, in, 3, Then::kLearnTop);
+  if (records_sizes() && guards::is_plain_tensor(container) && !python_method(container, "__getitem__")) {
+    Ref key = Ref::steal(PySlice_New(activation.peek(2), activation.peek(1), Py_None));
+    if (auto done = index_tensor(activation, in, container, key.get(), 3)) return *done;
+  }
   if (!resolve(container) || !is_constant(activation.peek(1)) || !is_constant(activation.peek(2)))
     return cut(BreakId::k_opaque_operation, "a slice");
   if (PyObject* method = python_method(container, "__getitem__")) {
@@ -500,6 +512,9 @@ Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in
   if (!resolve(container) || !resolve(key) || !resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(container)->tp_name);
   if (guards::is_plain_tensor(container)) {
     bool plain_value = guards::is_plain_tensor(value) || is_constant(value);
+    if (plain_value) {
+      if (auto done = index_tensor(activation, in, container, key, 3)) return *done;
+    }
     return plain_value && index_ok(key) ? prepare(activation, in, 3, Then::kNothing) : cut(BreakId::k_opaque_operation, "a store into a tensor");
   }
   bool constant_key = is_constant(key);
@@ -553,7 +568,7 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
   for (int i = 1; i <= operands; i++) {
     PyObject* item = activation.peek(i);
     if (!resolve(item)) return cut(BreakId::k_unknown_object, Py_TYPE(item)->tp_name);
-    if (in.opcode == Opcode::kBuildSlice) is_constant(item);
+    if (in.opcode == Opcode::kBuildSlice && !(records_sizes() && PyLong_CheckExact(item) && !is_volatile(item))) is_constant(item);
     bool hashed = in.opcode == Opcode::kBuildSet || (in.opcode == Opcode::kBuildMap && i % 2 == 0);
     if (hashed && !is_constant(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item) && !(PyTuple_CheckExact(item) && is_tuple_of_constants(item)))
       return cut(BreakId::k_opaque_operation, "a key whose class defines __hash__");
@@ -600,7 +615,7 @@ Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {
   mutations_++;
   if (PyAnySet_Check(target) && is_fresh(source) && PyObject_HasAttrString(source, "mapping")) specialise_all();  // a view of a dict
   if (PyAnySet_Check(target) && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, "a set");
-  bool keep = !PyAnySet_Check(target) && (PyList_CheckExact(source) || PyTuple_CheckExact(source) || PyDict_CheckExact(source));
+  bool keep = !PyAnySet_Check(target) && (PyList_CheckExact(source) || PyTuple_CheckExact(source) || is_open_size(source) || PyDict_CheckExact(source));
   if (!resolve_deep(source, 0, keep)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
   Flow flow = prepare(activation, in, 1, PyList_CheckExact(target) ? Then::kExtended : Then::kNothing);
   pending_.count = in.argument;

@@ -1,5 +1,7 @@
 #include "trace/segment.h"
 
+#include "trace/shape_plans.h"
+
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "runtime/dispatch.h"
@@ -107,13 +109,13 @@ std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activatio
   return frames;
 }
 
+Segment::Segment() = default;
+Segment::~Segment() = default;
+
 bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& frames, std::vector<PyObject*>& registers) {
   return segment.guards.run(frames, registers);
 }
 
-namespace {
-
-/// A Python number as operators take it; undefined where it does not fit.
 at::Tensor number_tensor(PyObject* number) {
   at::Tensor tensor;
   if (PyFloat_CheckExact(number)) {
@@ -129,8 +131,6 @@ at::Tensor number_tensor(PyObject* number) {
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
-
-}  // namespace
 
 std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
                                                      const std::vector<Ref>& hosts) {
@@ -317,8 +317,8 @@ void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copie
 
 /// The operators themselves, after what was compiled for them failed and nothing that can be seen has changed: null when they
 /// raise too. Else it is our bug, which only --verify may report.
-std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const std::vector<at::Tensor>& inputs, bool verify, std::vector<at::Tensor>& outputs) {
-  if (segment.writes_outside || segment.executable->replays_operators()) return nullptr;
+std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const Code& code, const std::vector<at::Tensor>& inputs, bool verify, std::vector<at::Tensor>& outputs) {
+  if (segment.writes_outside || code.executable->replays_operators()) return nullptr;
   std::shared_ptr<runtime::Executable> replayer = runtime::make_replayer(segment.graph);
   try {
     outputs = replayer->run(inputs);
@@ -328,6 +328,13 @@ std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const
   if (!verify) return replayer;
   std::fprintf(stderr, "dynrun: --verify: a replay cannot run, though its operators can\n");
   std::abort();
+}
+
+bool have_types(const std::vector<at::Tensor>& tensors, const std::vector<graph::TensorType>& types) {
+  for (std::size_t i = 0; i < tensors.size(); i++) {
+    if (tensors[i].defined() && (tensors[i].sizes() != c10::IntArrayRef(types[i].sizes) || tensors[i].strides() != c10::IntArrayRef(types[i].strides))) return false;
+  }
+  return true;
 }
 
 /// A view that was made before its memory was written knows that.
@@ -477,7 +484,7 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handli
 }
 
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    const std::vector<Ref>& hosts, std::vector<at::Tensor> inputs, bool verify, bool* returned) {
+                    const std::vector<Ref>& hosts, std::vector<at::Tensor> inputs, Code& code, bool verify, bool* returned) {
   *returned = false;
   // Sources are read before the operators run and used after: other threads may run meanwhile.
   std::vector<Ref> held;
@@ -492,7 +499,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
     PyThreadState* thread = PyEval_SaveThread();
     bool failed = false;
-    std::shared_ptr<runtime::Executable> executable = segment.executable;  // another thread may lower the segment again meanwhile
+    std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
     try {
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
       bool cache = at::autocast::is_autocast_cache_enabled();
@@ -520,16 +527,17 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     }
     if (failed) {
       random.restore();
-      executable = run_operators(segment, inputs, verify, outputs);
+      executable = run_operators(segment, code, inputs, verify, outputs);
       if (!executable) random.restore();
     }
+    if (executable && !code.expected.empty()) code.as_expected = code.as_expected && have_types(outputs, code.expected);
     if (executable) match_traits(segment, inputs, outputs);
     PyEval_RestoreThread(thread);
     if (!executable) {
       segment.host.swap_generators(registers, hosts);
       return ReplayResult::kFailed;
     }
-    if (failed) segment.executable = std::move(executable);
+    if (failed) code.executable = std::move(executable);
   } else {
     for (graph::ValueId output : segment.graph->outputs) {
       for (std::size_t i = 0; i < segment.graph->inputs.size(); i++) {

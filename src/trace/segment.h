@@ -114,7 +114,32 @@ EntryPoint entry_point(vm::Activation* base, vm::Activation* top);
 bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top);
 std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top);
 
+/// What runs a graph, and what it relies on.
+struct Code {
+  bool lowered = false;
+  std::shared_ptr<runtime::Executable> executable;
+  /// Parameters that lowering read.
+  struct Folded {
+    int input;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the tensor itself may not have weak references: swap_tensors refuses them
+    const void* data;
+    std::uint32_t version;
+    std::uint64_t alias_epoch;
+  };
+  std::vector<Folded> folded;
+  std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
+  int refolds = 0;
+  std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
+  bool as_expected = true;
+};
+
+class ShapePlans;
+struct ShapePlan;
+
 struct Segment {
+  Segment();
+  ~Segment();
+
   EntryPoint entry;
   TorchState state;
   guards::Program guards;
@@ -124,8 +149,8 @@ struct Segment {
   std::unordered_map<int, at::Tensor> literals;  // by input; never written
   HostProgram host;
   std::unordered_map<int, HostId> host_inputs;   // by input: the number it is
-  std::shared_ptr<runtime::Executable> executable;
-  bool lowered = false;
+  Code code;                             // where the sizes are those of the recording
+  std::unique_ptr<ShapePlans> shapes;    // where they may be others; else null
   bool random = false;          // draws from the default generator
   bool writes_outside = false;  // writes tensors in place that outlive it
   struct OutputTraits {
@@ -154,18 +179,6 @@ struct Segment {
   std::vector<FrameRecipe> exit_frames;   // the kept ones, then new ones
   Handling exit_handling;
 
-  // Folded parameters: what lowering read of them.
-  struct Folded {
-    int input;
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the tensor itself may not have weak references: swap_tensors refuses them
-    const void* data;
-    std::uint32_t version;
-    std::uint64_t alias_epoch;
-  };
-  std::vector<Folded> folded;
-  std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
-  int refolds = 0;
-
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
   bool failed_once = false;  // --stress=guards
 };
@@ -182,6 +195,9 @@ bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& 
 std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
                                                      const std::vector<python::Ref>& hosts);
 
+/// A Python number as operators take it; undefined where it does not fit.
+at::Tensor number_tensor(PyObject* number);
+
 /// For each input the first one with the same storage, and where a later one lies in it.
 std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
 
@@ -189,7 +205,7 @@ std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
 /// `returned` is set when the base activation has returned: its frame is then dropped and its result is with the caller or
 /// in machine.result.
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    const std::vector<python::Ref>& hosts, std::vector<at::Tensor> inputs, bool verify, bool* returned);
+                    const std::vector<python::Ref>& hosts, std::vector<at::Tensor> inputs, Code& code, bool verify, bool* returned);
 
 /// Puts the machine's chain from `base` on at the frames that the recipes tell: the first `kept` are there already. False with a
 /// Python error set.

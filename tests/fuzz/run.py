@@ -24,7 +24,8 @@ ROOT = HERE.parent.parent
 # What a batch of programs runs under, and how often. With `extern` nothing is compiled and results are equal to the last bit.
 MODES = {"extern": (6, ["--stress=extern"]), "plain": (4, []), "extern+verify": (2, ["--stress=extern", "--verify"]), "extern+guards": (2, ["--stress=extern,guards"]),
          "extern+drop": (2, ["--stress=extern,drop"]), "extern+first": (2, ["--stress=extern,first"]), "extern+break": (1, ["--stress=extern,break"]),
-         "verify": (1, ["--verify"]), "extern+all": (2, ["--stress=extern", "--vm=all"]), "handover": (1, ["--stress=extern,handover", "--vm=all"])}
+         "verify": (1, ["--verify"]), "extern+all": (2, ["--stress=extern", "--vm=all"]), "handover": (1, ["--stress=extern,handover", "--vm=all"]),
+         "extern+dynamic": (2, ["--stress=extern", "--dynamic=auto"]), "dynamic": (1, ["--dynamic=auto"]), "dynamic+verify": (1, ["--dynamic=auto", "--verify"])}
 BATCH, CHILD = 1000, 100  # programs in one mode, programs in one forked child
 WORKERS, WORKER_LIFE = 4, 20000  # processes that wait for the next batch of their mode, programs that one of them runs
 

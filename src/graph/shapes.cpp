@@ -1,0 +1,515 @@
+#include "graph/shapes.h"
+
+#include "graph/operators.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/InferSize.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/WrapDimUtils.h>
+
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace dynrun::graph {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// Thrown by a rule that does not cover a case.
+struct NotCovered {};
+
+[[noreturn]] void not_covered() { throw NotCovered(); }
+
+Sizes row_major(c10::IntArrayRef sizes) {
+  Sizes strides(sizes.size());
+  std::int64_t next = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = next;
+    next *= std::max<std::int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+/// A node's arguments and results, as its rule sees them.
+class Case {
+ public:
+  Case(const Node& node, const Graph& recorded, const torch::jit::Stack& stack) : node_(node), recorded_(recorded), stack_(stack), first_(stack.size() - node.arguments.size()) {}
+
+  const c10::IValue& at(std::size_t index) const { return stack_[first_ + index]; }
+  std::size_t find(std::string_view name) const {
+    const auto& formals = node_.op.schema().arguments();
+    for (std::size_t i = 0; i < formals.size(); i++) {
+      if (formals[i].name() == name) return i;
+    }
+    return formals.size();
+  }
+  bool has(std::string_view name) const { return find(name) < node_.arguments.size() && !at(find(name)).isNone(); }
+  const c10::IValue& argument(std::string_view name) const {
+    const std::size_t index = find(name);
+    if (index >= node_.arguments.size()) not_covered();
+    return at(index);
+  }
+  at::Tensor tensor(std::size_t index = 0) const {
+    if (!at(index).isTensor() || !at(index).toTensor().defined()) not_covered();
+    return at(index).toTensor();
+  }
+  /// A tensor whose result lies in memory as it does.
+  at::Tensor contiguous(std::size_t index = 0) const {
+    at::Tensor one = tensor(index);
+    if (!one.is_contiguous()) not_covered();
+    return one;
+  }
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
+    if (!has(name)) return otherwise;
+    return argument(name).toInt();
+  }
+  bool flag(std::string_view name) const { return has(name) && argument(name).toBool(); }
+  Sizes integers(std::string_view name) const {
+    const c10::IValue& value = argument(name);
+    return value.isInt() ? Sizes{value.toInt()} : value.toIntVector();
+  }
+  /// All tensors among the arguments, those of lists too; numbers in tensors left out.
+  std::vector<at::Tensor> tensors() const {
+    std::vector<at::Tensor> found;
+    auto add = [&](const at::Tensor& one) {
+      if (one.defined() && !one.unsafeGetTensorImpl()->is_wrapped_number()) found.push_back(one);
+    };
+    for (std::size_t i = 0; i < node_.arguments.size(); i++) {
+      if (at(i).isTensor()) add(at(i).toTensor());
+      if (!at(i).isTensorList()) continue;
+      for (const at::Tensor& one : at(i).toTensorVector()) add(one);
+    }
+    return found;
+  }
+
+  std::string_view name() const { return base_name(node_.op); }
+  const std::string& overload() const { return node_.op.operator_name().overload_name; }
+  const Node& node() const { return node_; }
+  std::size_t result_count() const { return node_.outputs.size(); }
+  const TensorType& recorded(std::size_t result) const {
+    if (node_.outputs.at(result) == kNoValue) not_covered();
+    return recorded_.type_of(node_.outputs[result]);
+  }
+  /// Whether the result is the very tensor that was argument `index`.
+  bool gives_argument(std::size_t index) const { return node_.arguments[index].is_value() && node_.arguments[index].value() == node_.outputs[0]; }
+
+  at::Tensor make(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::size_t result = 0) const {
+    return at::detail::empty_strided_meta(sizes, strides, recorded(result).dtype);
+  }
+  void give(c10::IntArrayRef sizes) { results_.emplace_back(make(sizes, row_major(sizes), results_.size())); }
+  void give(c10::IntArrayRef sizes, c10::IntArrayRef strides) { results_.emplace_back(make(sizes, strides, results_.size())); }
+  void give_value(c10::IValue value) { results_.push_back(std::move(value)); }
+  std::vector<c10::IValue> take() { return std::move(results_); }
+
+ private:
+  const Node& node_;
+  const Graph& recorded_;
+  const torch::jit::Stack& stack_;
+  std::size_t first_;
+  std::vector<c10::IValue> results_;
+};
+
+/// An operand's stride over a dimension of the result: 0 where it is repeated.
+std::int64_t stride_over(const at::Tensor& operand, std::int64_t dimension, c10::IntArrayRef sizes) {
+  const std::int64_t own = dimension - (static_cast<std::int64_t>(sizes.size()) - operand.dim());
+  if (own < 0 || (operand.size(own) == 1 && sizes[static_cast<std::size_t>(dimension)] != 1)) return 0;
+  return operand.stride(own);
+}
+
+/// Strides that at::TensorIterator gives its result: dimensions in the order in which they lie in the operands, the first one's
+/// order where they differ (TensorIteratorBase::reorder_dimensions).
+Sizes iterated_strides(const std::vector<at::Tensor>& operands, c10::IntArrayRef sizes) {
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  Sizes order(sizes.size());  // the innermost first
+  for (std::int64_t i = 0; i < rank; i++) order[static_cast<std::size_t>(i)] = rank - 1 - i;
+  auto compare = [&](std::int64_t a, std::int64_t b) {
+    for (const at::Tensor& operand : operands) {
+      const std::int64_t x = stride_over(operand, a, sizes), y = stride_over(operand, b, sizes);
+      if (x == 0 || y == 0) continue;
+      if (x != y) return x < y ? -1 : 1;
+      if (sizes[static_cast<std::size_t>(a)] > sizes[static_cast<std::size_t>(b)]) return 1;
+    }
+    return 0;
+  };
+  for (std::int64_t i = 1; i < rank; i++) {
+    auto moving = static_cast<std::size_t>(i);
+    for (std::size_t before = moving; before-- > 0;) {
+      const int comparison = compare(order[before], order[moving]);
+      if (comparison < 0) break;
+      if (comparison == 0) continue;
+      std::swap(order[before], order[moving]);
+      moving = before;
+    }
+  }
+  Sizes strides(sizes.size());
+  std::int64_t next = 1;
+  for (std::int64_t dimension : order) {
+    strides[static_cast<std::size_t>(dimension)] = next;
+    next *= std::max<std::int64_t>(sizes[static_cast<std::size_t>(dimension)], 1);
+  }
+  return strides;
+}
+
+void elementwise(Case& c) {
+  const std::vector<at::Tensor> operands = c.tensors();
+  if (operands.empty()) not_covered();
+  Sizes sizes = operands[0].sizes().vec();
+  for (const at::Tensor& one : operands) sizes = at::infer_size(sizes, one.sizes());
+  c.give(sizes, iterated_strides(operands, sizes));
+}
+
+void like_first(Case& c) { c.give(c.contiguous().sizes()); }
+
+/// Contiguous, however the first argument lies.
+void sizes_of_first(Case& c) { c.give(c.tensor().sizes()); }
+
+void dropout(Case& c) {
+  if (c.gives_argument(0)) return c.give_value(c.tensor());
+  c.give(c.contiguous().sizes());
+}
+
+void matmul(Case& c) {
+  const at::Tensor a = c.tensor(0), b = c.tensor(1);
+  if (a.dim() == 0 || b.dim() == 0) not_covered();
+  const Sizes left = a.sizes().vec(), right = b.sizes().vec();
+  TORCH_CHECK(left.back() == right[right.size() > 1 ? right.size() - 2 : 0], "sizes of a matrix product");
+  Sizes sizes = at::infer_size(a.dim() > 2 ? a.sizes().slice(0, left.size() - 2) : c10::IntArrayRef(), b.dim() > 2 ? b.sizes().slice(0, right.size() - 2) : c10::IntArrayRef());
+  if (a.dim() > 1) sizes.push_back(left[left.size() - 2]);
+  if (b.dim() > 1) sizes.push_back(right.back());
+  c.give(sizes);
+}
+
+void linear(Case& c) {
+  Sizes sizes = c.tensor(0).sizes().vec();
+  TORCH_CHECK(!sizes.empty() && sizes.back() == c.tensor(1).size(-1), "sizes of a linear layer");
+  if (c.tensor(1).dim() != 2) not_covered();
+  sizes.back() = c.tensor(1).size(0);
+  c.give(sizes);
+}
+
+void product_after(Case& c) {  // addmm, baddbmm
+  const at::Tensor a = c.tensor(1), b = c.tensor(2);
+  Sizes sizes = a.sizes().vec();
+  TORCH_CHECK(a.size(-1) == b.size(-2), "sizes of a matrix product");
+  sizes.back() = b.size(-1);
+  c.give(sizes);
+}
+
+std::int64_t window(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation, bool ceil) {
+  const std::int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
+  std::int64_t count = (span + (ceil ? stride - 1 : 0)) / stride + 1;
+  if (ceil && (count - 1) * stride >= size + padding) count--;
+  TORCH_CHECK(count > 0 && span >= 0, "a window larger than its input");
+  return count;
+}
+
+std::int64_t item(const Sizes& values, std::size_t index) { return values.size() == 1 ? values[0] : values.at(index); }
+
+void convolution(Case& c) {
+  const at::Tensor input = c.contiguous(0), weight = c.contiguous(1);
+  const std::size_t spatial = static_cast<std::size_t>(weight.dim()) - 2;
+  if (input.dim() != weight.dim() || !c.argument("padding").isIntList() || c.has("transposed") || c.has("output_padding")) not_covered();
+  Sizes sizes{input.size(0), weight.size(0)};
+  for (std::size_t i = 0; i < spatial; i++) {
+    const auto dimension = static_cast<std::int64_t>(i) + 2;
+    sizes.push_back(window(input.size(dimension), weight.size(dimension), item(c.integers("stride"), i), item(c.integers("padding"), i), item(c.integers("dilation"), i), false));
+  }
+  c.give(sizes);
+}
+
+void pool(Case& c) {
+  const at::Tensor input = c.contiguous(0);
+  const Sizes kernel = c.integers("kernel_size"), padding = c.integers("padding");
+  Sizes stride = c.integers("stride");
+  const Sizes dilation = c.has("dilation") ? c.integers("dilation") : Sizes{1};
+  if (stride.empty()) stride = kernel;
+  const std::size_t spatial = c.name().find("1d") != std::string_view::npos ? 1 : c.name().find("2d") != std::string_view::npos ? 2 : 3;
+  Sizes sizes = input.sizes().vec();
+  for (std::size_t i = 0; i < spatial; i++) {
+    std::int64_t& size = sizes[sizes.size() - spatial + i];
+    size = window(size, item(kernel, i), item(stride, i), item(padding, i), item(dilation, i), c.flag("ceil_mode"));
+  }
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(sizes);
+}
+
+void adaptive_pool(Case& c) {
+  const at::Tensor input = c.contiguous(0);
+  const Sizes output = c.integers("output_size");
+  Sizes sizes = input.sizes().vec();
+  std::copy(output.begin(), output.end(), sizes.end() - static_cast<std::ptrdiff_t>(output.size()));
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(sizes);
+}
+
+/// Reduced dimensions kept with one element, or gone.
+Sizes reduced(const at::Tensor& input, Sizes dimensions, bool keep) {
+  if (dimensions.empty()) {
+    dimensions.resize(static_cast<std::size_t>(input.dim()));
+    std::iota(dimensions.begin(), dimensions.end(), 0);
+  }
+  std::vector<bool> gone(static_cast<std::size_t>(input.dim()), false);
+  for (std::int64_t dimension : dimensions) gone[static_cast<std::size_t>(c10::maybe_wrap_dim(dimension, input.dim()))] = true;
+  Sizes sizes;
+  for (std::size_t i = 0; i < gone.size(); i++) {
+    if (!gone[i]) sizes.push_back(input.size(static_cast<std::int64_t>(i)));
+    else if (keep) sizes.push_back(1);
+  }
+  return sizes;
+}
+
+void reduction(Case& c) {
+  if (c.has("other")) return elementwise(c);
+  const at::Tensor input = c.tensor(0);
+  if (input.dim() == 0) not_covered();
+  const Sizes dimensions = c.has("dim") ? c.integers("dim") : Sizes();
+  const bool one_each = c.result_count() > 1;
+  if (one_each && dimensions.empty()) not_covered();
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(reduced(input, dimensions, c.flag("keepdim")));
+}
+
+void cat(Case& c) {
+  const std::vector<at::Tensor> parts = c.at(0).toTensorVector();
+  if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const at::Tensor& one) { return !one.is_contiguous() || one.dim() != parts[0].dim(); })) not_covered();
+  const std::int64_t dimension = c10::maybe_wrap_dim(c.integer("dim", 0), parts[0].dim());
+  Sizes sizes = parts[0].sizes().vec();
+  for (std::size_t i = 1; i < parts.size(); i++) {
+    for (std::int64_t d = 0; d < parts[i].dim(); d++) {
+      if (d == dimension) sizes[static_cast<std::size_t>(d)] += parts[i].size(d);
+      else TORCH_CHECK(parts[i].size(d) == sizes[static_cast<std::size_t>(d)], "sizes of cat");
+    }
+  }
+  c.give(sizes);
+}
+
+void stack(Case& c) {
+  const std::vector<at::Tensor> parts = c.at(0).toTensorVector();
+  if (parts.empty()) not_covered();
+  for (const at::Tensor& one : parts) TORCH_CHECK(one.sizes() == parts[0].sizes(), "sizes of stack");
+  Sizes sizes = parts[0].sizes().vec();
+  sizes.insert(sizes.begin() + c10::maybe_wrap_dim(c.integer("dim", 0), parts[0].dim() + 1), static_cast<std::int64_t>(parts.size()));
+  c.give(sizes);
+}
+
+void embedding(Case& c) {
+  Sizes sizes = c.tensor(1).sizes().vec();
+  sizes.push_back(c.tensor(0).size(1));
+  c.give(sizes);
+}
+
+void index_select(Case& c) {
+  Sizes sizes = c.tensor(0).sizes().vec();
+  if (sizes.empty()) not_covered();
+  sizes[static_cast<std::size_t>(c10::maybe_wrap_dim(c.integer("dim", 0), c.tensor(0).dim()))] = c.tensor(2).numel();
+  c.give(sizes);
+}
+
+void gather(Case& c) { c.give(c.tensor(2).sizes()); }
+
+/// Tensors of integers in front, nothing behind.
+void index(Case& c) {
+  const at::Tensor input = c.contiguous(0);
+  const auto indices = c.at(1).toListRef();
+  Sizes sizes;
+  for (const c10::IValue& one : indices) {
+    if (!one.isTensor() || !one.toTensor().defined() || !one.toTensor().is_contiguous()) not_covered();
+    const at::Tensor tensor = one.toTensor();
+    if (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte) not_covered();
+    sizes = at::infer_size(sizes, tensor.sizes());
+  }
+  for (std::int64_t i = static_cast<std::int64_t>(indices.size()); i < input.dim(); i++) sizes.push_back(input.size(i));
+  c.give(sizes);
+}
+
+/// The result lies as in the recording: contiguous, or with heads behind the sequence.
+void attention(Case& c) {
+  Sizes sizes = c.tensor(0).sizes().vec();
+  sizes.back() = c.tensor(2).size(-1);
+  const TensorType& recorded = c.recorded(0);
+  if (recorded.is_contiguous()) return c.give(sizes);
+  if (sizes.size() != 4) not_covered();
+  auto interleaved = [](const Sizes& s) { return Sizes{s[1] * s[2] * s[3], s[3], s[1] * s[3], 1}; };
+  if (recorded.strides != interleaved(recorded.sizes)) not_covered();
+  c.give(sizes, interleaved(sizes));
+}
+
+Sizes target_sizes(const at::Tensor& input, Sizes wanted) {
+  const c10::IntArrayRef view(wanted);
+  const auto inferred = at::infer_size_dv(view, input.numel());
+  return {inferred.begin(), inferred.end()};
+}
+
+void reshape_to(Case& c, const Sizes& sizes) {
+  const at::Tensor input = c.tensor(0);
+  if (c.gives_argument(0)) {
+    TORCH_CHECK(input.sizes() == c10::IntArrayRef(sizes), "a view that is its input");
+    return c.give_value(input);
+  }
+  const auto strides = at::detail::computeStride(input.sizes(), input.strides(), c10::IntArrayRef(sizes));
+  if (strides) return c.give(sizes, *strides);
+  c.give(sizes);
+}
+
+void reshape(Case& c) { reshape_to(c, target_sizes(c.tensor(0), c.integers("shape"))); }
+
+void flatten(Case& c) {
+  const at::Tensor input = c.tensor(0);
+  if (!c.overload().empty() && c.overload() != "using_ints") not_covered();
+  if (input.dim() == 0) not_covered();
+  const auto start = static_cast<std::size_t>(c10::maybe_wrap_dim(c.integer("start_dim", 0), input.dim()));
+  const auto end = static_cast<std::size_t>(c10::maybe_wrap_dim(c.integer("end_dim", -1), input.dim()));
+  Sizes sizes = input.sizes().vec(), flat(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(start));
+  flat.push_back(std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(start), sizes.begin() + static_cast<std::ptrdiff_t>(end) + 1, std::int64_t{1}, std::multiplies<>()));
+  flat.insert(flat.end(), sizes.begin() + static_cast<std::ptrdiff_t>(end) + 1, sizes.end());
+  reshape_to(c, flat);
+}
+
+/// A copy that lies as the first argument does.
+void copy_of_first(Case& c) {
+  const at::Tensor input = c.tensor(0);
+  if (c.gives_argument(0)) return c.give_value(input);
+  if (c.has("memory_format") && c.argument("memory_format").toMemoryFormat() == c10::MemoryFormat::Contiguous) return c.give(input.sizes());
+  if (c.has("memory_format") && c.argument("memory_format").toMemoryFormat() != c10::MemoryFormat::Preserve) not_covered();
+  if (input.is_contiguous()) return c.give(input.sizes());
+  if (!input.is_non_overlapping_and_dense()) not_covered();
+  c.give(input.sizes(), input.strides());
+}
+
+void make_contiguous(Case& c) {
+  if (c.has("memory_format") && c.argument("memory_format").toMemoryFormat() != c10::MemoryFormat::Contiguous) not_covered();
+  const at::Tensor input = c.tensor(0);
+  if (c.gives_argument(0) != input.is_contiguous()) not_covered();
+  if (input.is_contiguous()) return c.give_value(input);
+  c.give(input.sizes());
+}
+
+void of_size(Case& c) { c.give(c.integers("size")); }
+
+void arange(Case& c) {
+  const double end = c.argument("end").toScalar().toDouble();
+  const double start = c.has("start") ? c.argument("start").toScalar().toDouble() : 0, step = c.has("step") ? c.argument("step").toScalar().toDouble() : 1;
+  TORCH_CHECK(step != 0 && (end - start) / step >= 0, "a range that leads away from its end");
+  c.give(Sizes{static_cast<std::int64_t>(std::ceil((end - start) / step))});
+}
+
+void one_more(Case& c) {  // one_hot
+  Sizes sizes = c.tensor(0).sizes().vec();
+  sizes.push_back(c.integer("num_classes", -1));
+  if (sizes.back() < 0) not_covered();
+  c.give(sizes);
+}
+
+void pad(Case& c) {
+  Sizes sizes = c.contiguous(0).sizes().vec();
+  const Sizes by = c.integers("pad");
+  for (std::size_t i = 0; i + 1 < by.size(); i += 2) sizes.at(sizes.size() - 1 - i / 2) += by[i] + by[i + 1];
+  if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; })) not_covered();
+  c.give(sizes);
+}
+
+void repeat(Case& c) {
+  const Sizes by = c.integers("repeats"), old = c.tensor(0).sizes().vec();
+  if (by.size() < old.size()) not_covered();
+  Sizes sizes = by;
+  for (std::size_t i = 0; i < old.size(); i++) sizes[by.size() - old.size() + i] *= old[i];
+  c.give(sizes);
+}
+
+void top(Case& c) {  // topk
+  Sizes sizes = c.contiguous(0).sizes().vec();
+  if (sizes.empty()) not_covered();
+  sizes[static_cast<std::size_t>(c10::maybe_wrap_dim(c.integer("dim", -1), c.tensor(0).dim()))] = c.integer("k", 0);
+  c.give(sizes), c.give(sizes);
+}
+
+void like_first_each(Case& c) {
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(c.contiguous(0).sizes());
+}
+
+using Rule = void (*)(Case&);
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, Rule> rules;
+    auto add = [&](Rule rule, std::initializer_list<std::string_view> names) {
+      for (std::string_view name : names) rules.emplace(name, rule);
+    };
+    add(elementwise, {"add", "sub", "rsub", "mul", "div", "divide", "multiply", "subtract", "true_divide", "floor_divide", "remainder", "fmod", "pow", "float_power", "neg", "negative", "abs", "absolute",
+                      "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh",
+                      "erf", "erfc", "erfinv", "floor", "ceil", "trunc", "round", "frac", "gt", "ge", "lt", "le", "eq", "ne", "greater", "greater_equal", "less", "less_equal", "not_equal", "isnan", "isinf",
+                      "isfinite", "clamp", "clamp_min", "clamp_max", "clip", "maximum", "minimum", "fmax", "fmin", "logical_not", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+                      "bitwise_xor", "bitwise_not", "__and__", "__or__", "__xor__", "bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "relu", "relu6", "sigmoid", "log_sigmoid", "silu", "gelu", "mish", "elu", "selu", "celu",
+                      "softplus", "softsign", "leaky_relu", "hardtanh", "hardswish", "hardsigmoid", "where", "lerp", "addcmul", "addcdiv", "masked_fill", "nan_to_num", "copysign", "sinc", "hypot", "deg2rad", "rad2deg"});
+    add(matmul, {"matmul", "mm", "bmm", "mv", "dot"});
+    add(linear, {"linear"});
+    add(product_after, {"addmm", "baddbmm"});
+    add(convolution, {"conv1d", "conv2d", "conv3d"});
+    add(pool, {"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"});
+    add(adaptive_pool, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"});
+    add(reduction, {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "std", "var", "norm", "logsumexp", "linalg_vector_norm"});
+    add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu"});
+    add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod"});
+    add(dropout, {"dropout", "feature_dropout", "alpha_dropout"});
+    add(like_first_each, {"sort"});
+    add(cat, {"cat", "concat", "concatenate"});
+    add(stack, {"stack"});
+    add(embedding, {"embedding"});
+    add(index_select, {"index_select"});
+    add(gather, {"gather"});
+    add(index, {"index"});
+    add(attention, {"scaled_dot_product_attention"});
+    add(reshape, {"reshape"});
+    add(flatten, {"flatten"});
+    add(copy_of_first, {"clone", "to", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "type_as"});
+    add(make_contiguous, {"contiguous"});
+    add(of_size, {"zeros", "ones", "full", "empty", "rand", "randn", "new_zeros", "new_ones", "new_full", "new_empty"});
+    add(arange, {"arange"});
+    add(one_more, {"one_hot"});
+    add(pad, {"pad", "constant_pad_nd"});
+    add(repeat, {"repeat"});
+    add(top, {"topk"});
+    return rules;
+  }();
+  return table;
+}
+
+/// Their kernels for the Meta device are the ones for all devices.
+bool is_view(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"view", "expand", "expand_as", "permute", "transpose", "t", "numpy_T", "mT", "unsqueeze", "squeeze", "slice", "select", "narrow", "alias", "detach", "unbind", "split",
+                                                             "split_with_sizes", "chunk", "diagonal", "movedim", "view_as", "unflatten", "swapaxes", "swapdims"};
+  return names.count(name) != 0;
+}
+
+}  // namespace
+
+bool infer(const Node& node, const Graph& recorded, torch::jit::Stack& stack) {
+  const std::string_view name = base_name(node.op);
+  if (is_view(name) && !node.op.schema().is_mutable()) {
+    node.op.callBoxed(stack);
+    return true;
+  }
+  // What writes its first argument gives it, in the sizes that it has.
+  if (node.op.schema().is_mutable()) {
+    const bool in_place = node.op.operator_name().name.back() == '_' && node.outputs.size() == 1 && node.arguments[0].is_value() && node.arguments[0].value() == node.outputs[0];
+    if (!in_place || !stack[stack.size() - node.arguments.size()].isTensor() || node.op.hasTag(at::Tag::inplace_view)) return false;
+    c10::IValue self = stack[stack.size() - node.arguments.size()];
+    stack.clear();
+    stack.push_back(std::move(self));
+    return true;
+  }
+  auto rule = rules().find(name);
+  if (rule == rules().end()) return false;
+  Case one(node, recorded, stack);
+  try {
+    rule->second(one);
+  } catch (const NotCovered&) {
+    return false;
+  }
+  std::vector<c10::IValue> results = one.take();
+  stack.assign(std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+  return stack.size() == node.return_lengths.size();
+}
+
+}  // namespace dynrun::graph

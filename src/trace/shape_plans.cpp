@@ -1,0 +1,259 @@
+#include "trace/shape_plans.h"
+
+#include "graph/shapes.h"
+#include "guards/torch_python.h"
+#include "runtime/dispatch.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace dynrun::trace {
+
+using graph::ValueId;
+using python::Ref;
+
+namespace {
+
+constexpr std::size_t kMostPlans = 64;
+constexpr std::size_t kMostLowered = 16;
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+/// The graph on tensors without memory, as far as somebody asks.
+class ShapeWalk final : public ValueSizes {
+ public:
+  /// `inputs`: one an input of the graph; a number may be undefined, and is then taken from the host values.
+  ShapeWalk(const Segment& segment, const std::vector<at::Tensor>& inputs) : graph_(*segment.graph), values_(graph_.values.size()) {
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    for (const auto& [input, host] : segment.host_inputs) numbers_[graph_.inputs[at(input)].value] = host;
+    for (std::size_t i = 0; i < inputs.size(); i++) {
+      const ValueId value = graph_.inputs[i].value;
+      const at::Tensor& tensor = inputs[i];
+      if (numbers_.count(value) == 0) values_[at(value)] = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).requires_grad(false));
+      else if (tensor.defined()) values_[at(value)] = tensor;
+    }
+  }
+
+  std::int64_t size(std::int32_t value, std::int32_t dimension, const std::vector<Ref>& hosts) override {
+    if (!advance(hosts, value)) return -1;
+    const at::Tensor tensor = values_[at(value)].toTensor();
+    if (dimension >= tensor.dim()) return -1;
+    answers_.push_back(tensor.size(dimension));
+    return answers_.back();
+  }
+
+  bool finish(const std::vector<Ref>& hosts) { return advance(hosts, graph::kNoValue); }
+
+  /// After `finish`.
+  graph::TensorType type_of(ValueId id) const {
+    graph::TensorType type = graph_.type_of(id);
+    const c10::IValue& value = values_[at(id)];
+    if (!value.isTensor() || numbers_.count(id) != 0) return type;
+    type.sizes = value.toTensor().sizes().vec();
+    type.strides = value.toTensor().strides().vec();
+    return type;
+  }
+  c10::ScalarType dtype_of(ValueId id) const { return values_[at(id)].isTensor() ? values_[at(id)].toTensor().scalar_type() : graph_.type_of(id).dtype; }
+  std::vector<std::int64_t> take_answers() { return std::move(answers_); }
+
+ private:
+  /// Runs nodes until `value` is there, all of them for kNoValue.
+  bool advance(const std::vector<Ref>& hosts, ValueId value) {
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    try {
+      for (; next_ < graph_.nodes.size() && (value == graph::kNoValue || values_[at(value)].isNone()); next_++) run(graph_.nodes[next_], hosts);
+    } catch (const std::exception&) {
+      return false;
+    }
+    return value == graph::kNoValue || values_[at(value)].isTensor();
+  }
+
+  void run(const graph::Node& node, const std::vector<Ref>& hosts) {
+    const std::function<const c10::IValue&(ValueId)> value = [&](ValueId id) -> const c10::IValue& {
+      auto number = numbers_.find(id);
+      if (number != numbers_.end() && values_[at(id)].isNone()) values_[at(id)] = number_tensor(hosts[at(number->second)].get());
+      return values_[at(id)];
+    };
+    torch::jit::Stack stack;
+    runtime::push_arguments(node, value, stack);
+    if (!graph::infer(node, graph_, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
+    runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { values_[at(id)] = std::move(result); });
+  }
+
+  const graph::Graph& graph_;
+  std::vector<c10::IValue> values_;
+  std::unordered_map<ValueId, HostId> numbers_;
+  std::size_t next_ = 0;
+  std::vector<std::int64_t> answers_;
+};
+
+/// The answers of a plan, in the order in which they are asked for.
+class KnownSizes final : public ValueSizes {
+ public:
+  explicit KnownSizes(const std::vector<std::int64_t>& answers) : answers_(answers) {}
+  std::int64_t size(std::int32_t, std::int32_t, const std::vector<Ref>&) override { return next_ < answers_.size() ? answers_[next_++] : -1; }
+
+ private:
+  const std::vector<std::int64_t>& answers_;
+  std::size_t next_ = 0;
+};
+
+bool is_contiguous(const graph::TensorType& type) { return type.is_contiguous(); }
+
+/// What is asked of a tensor in front of the dispatcher has the same answers for both.
+bool same_pattern(const graph::TensorType& now, const graph::TensorType& recorded) {
+  if (now.sizes.size() != recorded.sizes.size() || is_contiguous(now) != is_contiguous(recorded)) return false;
+  for (std::size_t i = 0; i < now.sizes.size(); i++) {
+    if ((now.sizes[i] == 0) != (recorded.sizes[i] == 0) || (now.sizes[i] == 1) != (recorded.sizes[i] == 1)) return false;
+  }
+  return true;
+}
+
+bool all_values(const Segment& segment, const ShapeWalk& walk, const std::function<bool(const graph::TensorType&, const graph::TensorType&)>& holds) {
+  for (std::size_t i = 0; i < segment.graph->values.size(); i++) {
+    const graph::Value& value = segment.graph->values[i];
+    const auto id = static_cast<ValueId>(i);
+    if (!value.is_tensor() || value.tensor().number) continue;
+    if (walk.dtype_of(id) != value.tensor().dtype || !holds(walk.type_of(id), value.tensor())) return false;
+  }
+  return true;
+}
+
+std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
+  std::vector<at::Tensor> inputs;
+  for (std::size_t i = 0; i < segment.input_sources.size(); i++) {
+    const int input = static_cast<int>(i);
+    const guards::SourceId source = segment.input_sources[i];
+    if (segment.host_inputs.count(input) != 0) inputs.emplace_back();
+    else inputs.push_back(source == guards::kNoSource ? segment.literals.at(input) : guards::tensor_of(registers[at(source)]));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+/// The numbers read from outside that a host value follows from.
+void ShapePlans::add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const {
+  const HostStep& step = host.steps()[at(id)];
+  if (step.kind == HostKind::kSource) {
+    int overflow = 0;
+    PyObject* number = registers[at(step.index)];
+    known = known && number && PyLong_CheckExact(number);
+    if (known) key.push_back(PyLong_AsLongLongAndOverflow(number, &overflow));
+    known = known && overflow == 0;
+  }
+  for (HostId operand : step.operands) add_leaves(host, operand, key, registers, known);
+}
+
+std::optional<ShapePlans::Key> ShapePlans::key(const HostProgram& host, const std::vector<PyObject*>& registers) const {
+  Key key;
+  for (guards::SourceId source : open_) {
+    const auto sizes = guards::tensor_of(registers[at(source)]).sizes();
+    key.insert(key.end(), sizes.begin(), sizes.end());
+  }
+  bool known = true;
+  for (HostId id : sized_) add_leaves(host, id, key, registers, known);
+  return known ? std::optional(std::move(key)) : std::nullopt;
+}
+
+void ShapePlans::keep(Key key, std::shared_ptr<ShapePlan> plan) {
+  if (plans_.size() >= kMostPlans) {
+    plans_.erase(recent_.back());
+    recent_.pop_back();
+  }
+  recent_.push_front(key);
+  plans_.insert_or_assign(std::move(key), std::pair(std::move(plan), recent_.begin()));
+}
+
+std::shared_ptr<ShapePlan> ShapePlans::find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<Ref>& hosts) {
+  std::optional<Key> wanted = key(segment.host, registers);
+  if (!wanted) return nullptr;
+  if (auto known = plans_.find(*wanted); known != plans_.end()) {
+    recent_.splice(recent_.begin(), recent_, known->second.second);
+    std::shared_ptr<ShapePlan> plan = known->second.first;
+    if (!plan->fits) return nullptr;
+    KnownSizes sizes(plan->answers);
+    return segment.host.run(registers, hosts, &sizes) ? plan : nullptr;
+  }
+  ShapeWalk walk(segment, outside_inputs(segment, registers));
+  if (!segment.host.run(registers, hosts, &walk)) return nullptr;
+  auto plan = std::make_shared<ShapePlan>();
+  plan->fits = walk.finish(hosts) && all_values(segment, walk, same_pattern);
+  if (plan->fits) {
+    for (ValueId id : segment.graph->outputs) plan->output_types.push_back(walk.type_of(id));
+  }
+  plan->answers = walk.take_answers();
+  keep(std::move(*wanted), plan);
+  return plan->fits ? plan : nullptr;
+}
+
+void ShapePlans::note_lowered(ShapePlan& plan) {
+  std::erase_if(lowered_, [](const auto& one) { return one.expired(); });
+  lowered_.insert(lowered_.begin(), plan.weak_from_this());
+  if (lowered_.size() <= kMostLowered) return;
+  // The one that was used least; its sizes have to come back to be worth it again.
+  auto least = std::min_element(lowered_.begin() + 1, lowered_.end(), [](const auto& a, const auto& b) { return a.lock()->runs < b.lock()->runs; });
+  std::shared_ptr<ShapePlan> dropped = least->lock();
+  dropped->code = Code();
+  dropped->graph = nullptr;
+  dropped->runs = 0;
+  lowered_.erase(least);
+}
+
+namespace {
+
+bool is_sized(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
+}
+
+/// Numbers in the places of sizes and indices become constants.
+void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::int64_t>& numbers) {
+  const auto& formals = node.op.schema().arguments();
+  for (std::size_t i = 0; i < node.arguments.size(); i++) {
+    graph::Argument& argument = node.arguments[i];
+    c10::TypePtr type = formals[i].real_type();
+    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    if (argument.is_value() && is_sized(*type)) {
+      if (auto number = numbers.find(argument.value()); number != numbers.end()) argument = graph::Argument::constant(number->second);
+    }
+    auto list = type->cast<c10::ListType>();
+    if (!argument.is_list() || !list || !is_sized(*list->getElementType())) continue;
+    std::vector<std::int64_t> items;
+    for (const graph::Argument& item : argument.items()) items.push_back(item.is_value() ? numbers.at(item.value()) : item.constant().toInt());
+    argument = graph::Argument::constant(c10::IValue(std::move(items)));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+  auto graph = std::make_shared<graph::Graph>(*segment.graph);
+  std::unordered_map<ValueId, std::int64_t> numbers;
+  for (const auto& [input, host] : segment.host_inputs) {
+    (void)host;
+    const at::Tensor& number = inputs[at(input)];
+    if (number.scalar_type() == at::kLong) numbers[graph->inputs[at(input)].value] = number.item<std::int64_t>();
+  }
+  for (graph::Node& node : graph->nodes) settle_numbers(node, numbers);
+  return graph;
+}
+
+std::shared_ptr<graph::Graph> ShapePlans::concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+  ShapeWalk walk(segment, inputs);
+  if (!walk.finish({})) return nullptr;
+  std::shared_ptr<graph::Graph> graph = with_numbers(segment, inputs);
+  for (std::size_t i = 0; i < graph->values.size(); i++) {
+    if (graph->values[i].is_tensor()) graph->values[i].type = walk.type_of(static_cast<ValueId>(i));
+  }
+  return graph;
+}
+
+bool may_have_plans(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+  ShapeWalk walk(segment, inputs);
+  if (!walk.finish({})) return false;
+  return all_values(segment, walk, [](const graph::TensorType& now, const graph::TensorType& recorded) {
+    return !recorded.unsized && !recorded.lazy && now.sizes == recorded.sizes && now.strides == recorded.strides;
+  });
+}
+
+}  // namespace dynrun::trace

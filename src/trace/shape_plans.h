@@ -1,0 +1,56 @@
+#pragma once
+// A segment for many sizes: what it needs to know of each choice of them before it runs.
+//
+// Sizes of computed tensors are found by running the graph on tensors without memory (the Meta device), once for each choice of
+// the sizes and numbers that they follow from; the answer is kept as a plan. A plan fits where every value has as many dimensions
+// as in the recording, the same ones of no or one element, and is contiguous where it was: what C code in front of the dispatcher
+// asks of tensors has then the answers that were recorded. Where no plan fits, the segment does not apply. Needs the GIL.
+
+#include "trace/segment.h"
+
+#include <list>
+#include <map>
+
+namespace dynrun::trace {
+
+/// One choice of sizes.
+struct ShapePlan : std::enable_shared_from_this<ShapePlan> {
+  bool fits = false;
+  std::vector<std::int64_t> answers;               // to the kValueSize steps of the host program, in order
+  std::vector<graph::TensorType> output_types;     // of the graph's outputs
+  int runs = 0;
+  std::shared_ptr<graph::Graph> graph;             // with these sizes, once it is compiled
+  Code code;
+};
+
+class ShapePlans {
+ public:
+  /// `open`: sources of tensors whose sizes are open. `sized`: host values that decide sizes.
+  ShapePlans(std::vector<guards::SourceId> open, std::vector<HostId> sized) : open_(std::move(open)), sized_(std::move(sized)) {}
+
+  /// Runs the host program behind guards that hold. The plan for what it was given, or null where the segment does not apply.
+  std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
+  /// The graph with the sizes of this choice.
+  static std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs);
+  /// Of the plans that are compiled, so many stay so.
+  void note_lowered(ShapePlan& plan);
+  /// The recorded graph with the numbers of the recording in the places of sizes and indices.
+  static std::shared_ptr<graph::Graph> with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs);
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;
+  void keep(Key key, std::shared_ptr<ShapePlan> plan);
+  void add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const;
+
+  std::vector<guards::SourceId> open_;
+  std::vector<HostId> sized_;
+  std::map<Key, std::pair<std::shared_ptr<ShapePlan>, std::list<Key>::iterator>> plans_;
+  std::vector<std::weak_ptr<ShapePlan>> lowered_;  // the last first
+  std::list<Key> recent_;  // the last used first
+};
+
+/// Whether the recorded types are what the graph gives on tensors without memory: else it can have no plans. `inputs`: the recording's.
+bool may_have_plans(const Segment& segment, const std::vector<at::Tensor>& inputs);
+
+}  // namespace dynrun::trace
