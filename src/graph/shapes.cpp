@@ -272,7 +272,7 @@ void reduction(Case& c) {
 
 void cat(Case& c) {
   const std::vector<at::Tensor> parts = c.at(0).toTensorVector();
-  if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const at::Tensor& one) { return !one.is_contiguous() || one.dim() != parts[0].dim(); })) not_covered();
+  if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const at::Tensor& one) { return one.suggest_memory_format() != c10::MemoryFormat::Contiguous || one.dim() != parts[0].dim(); })) not_covered();
   const std::int64_t dimension = c10::maybe_wrap_dim(c.integer("dim", 0), parts[0].dim());
   Sizes sizes = parts[0].sizes().vec();
   for (std::size_t i = 1; i < parts.size(); i++) {
@@ -282,6 +282,21 @@ void cat(Case& c) {
     }
   }
   c.give(sizes);
+}
+
+void diff(Case& c) {
+  const at::Tensor input = c.tensor(0);
+  if (input.dim() == 0) not_covered();
+  const std::int64_t dimension = c10::maybe_wrap_dim(c.integer("dim", -1), input.dim());
+  Sizes sizes = input.sizes().vec();
+  std::int64_t& size = sizes[static_cast<std::size_t>(dimension)];
+  for (const char* more : {"prepend", "append"}) {
+    if (c.has(more)) size += c.argument(more).toTensor().size(dimension);
+  }
+  size -= c.integer("n", 1);
+  if (size < 0) not_covered();
+  if (c.has("prepend") || c.has("append")) return c.give(sizes);
+  c.give(sizes, iterated_strides({input.narrow(dimension, 0, size)}, sizes));
 }
 
 void stack(Case& c) {
@@ -333,6 +348,20 @@ void attention(Case& c) {
   auto interleaved = [](const Sizes& s) { return Sizes{s[1] * s[2] * s[3], s[3], s[1] * s[3], 1}; };
   if (recorded.strides != interleaved(recorded.sizes)) not_covered();
   c.give(sizes, interleaved(sizes));
+}
+
+/// As it lies in the recording: contiguous, or with the first two dimensions the other way round.
+void recurrent(Case& c) {
+  const at::Tensor input = c.tensor(0), hidden = c.at(1).isTensor() ? c.tensor(1) : c.at(1).toTensorVector().at(0);
+  if (input.dim() != 3 || !c.at(2).isTensorList()) not_covered();
+  Sizes sizes = input.sizes().vec();
+  sizes[2] = hidden.size(2) * (c.flag("bidirectional") ? 2 : 1);
+  const TensorType& recorded = c.recorded(0);
+  const Sizes swapped{sizes[2], sizes[0] * sizes[2], 1};
+  if (recorded.is_contiguous()) c.give(sizes);
+  else if (recorded.strides == Sizes{recorded.sizes[2], recorded.sizes[0] * recorded.sizes[2], 1}) c.give(sizes, swapped);
+  else not_covered();
+  for (std::size_t i = 1; i < c.result_count(); i++) c.give(hidden.sizes());
 }
 
 Sizes target_sizes(const at::Tensor& input, Sizes wanted) {
@@ -449,17 +478,19 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(pool, {"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"});
     add(adaptive_pool, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"});
     add(reduction, {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "std", "var", "norm", "logsumexp", "linalg_vector_norm"});
-    add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu"});
+    add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "_transformer_encoder_layer_fwd", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu"});
     add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod"});
     add(dropout, {"dropout", "feature_dropout", "alpha_dropout"});
     add(like_first_each, {"sort"});
     add(cat, {"cat", "concat", "concatenate"});
+    add(diff, {"diff"});
     add(stack, {"stack"});
     add(embedding, {"embedding"});
     add(index_select, {"index_select"});
     add(gather, {"gather"});
     add(index, {"index"});
     add(attention, {"scaled_dot_product_attention"});
+    add(recurrent, {"lstm", "gru", "rnn_tanh", "rnn_relu"});
     add(reshape, {"reshape"});
     add(flatten, {"flatten"});
     add(copy_of_first, {"clone", "to", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "type_as"});

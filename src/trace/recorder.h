@@ -155,6 +155,7 @@ class Recorder {
     bool guarded = false;                          // operands saved: may be cut off afterwards
     std::vector<std::pair<python::Ref, HostId>> offered;  // host values handed to torch
     bool passes_through = false;                   // FOR_ITER of a generator
+    enum class Yields : std::uint8_t { kKept, kTruth, kPairs } yields = Yields::kKept;  // what C code does with what a generator gives
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
     std::vector<std::pair<at::Tensor, std::uint32_t>> versions;  // of the tensors among them
     OperatorRecorder::Mark mark{};
@@ -383,6 +384,7 @@ class Recorder {
   bool learn_generator(PyObject* generator);
   bool learn_cells(python::Frame* frame);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
+  void look_at_yielded(PyObject* value, const Pending& taker);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
   bool truth_is_fixed(PyObject* object);

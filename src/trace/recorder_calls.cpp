@@ -369,9 +369,10 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   const bool views = self && PyDict_CheckExact(self) && (name == "dict.items" || name == "dict.values" || name == "dict.keys");
   static const std::unordered_set<std::string> passes_on = {"list", "tuple", "iter", "zip", "enumerate", "reversed", "type", "callable", "len"};
   if ((!hosts_.empty() || any_unsettled()) && !only_types && !passes_on.count(name)) {
+    const bool yields = records_sizes() && (name == "all" || name == "any" || name == "dict" || name == "OrderedDict");  // `look_at_yielded`
     for (PyObject* argument : site.arguments) {
       bool open = guards::is_constant_like(argument) || guards::is_tensor(argument) || PyList_CheckExact(argument) || PyTuple_CheckExact(argument) ||
-                  PyDict_CheckExact(argument) || !is_fresh(argument);
+                  PyDict_CheckExact(argument) || (records_sizes() && PyODict_CheckExact(argument)) || !is_fresh(argument) || (PyGen_CheckExact(argument) && yields);
       if (!open) specialise_all();
       if (!open && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, name.c_str());
     }
@@ -419,11 +420,17 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   }
   if (name == "iter" || name == "next" || name == "list" || name == "tuple" || name == "zip" || name == "enumerate" || name == "dict") {
     for (PyObject* argument : site.arguments) {
-      bool outside_iterator = !is_constant(argument) && !is_fresh(argument) && PyIter_Check(argument);
+      bool outside_iterator = !is_open_size(argument) && !is_constant(argument) && !is_fresh(argument) && PyIter_Check(argument);
       if (outside_iterator || (PyAnySet_Check(argument) && !is_fresh(argument))) return cut(BreakId::k_opaque_call, name);
     }
   }
-  return prepare(activation, in, site.slots, Then::kLearnTop);
+  Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
+  // What a generator or iterator gives is kept, or looked at as `yield_value` knows.
+  static const std::unordered_set<std::string_view> keeps = {"list", "tuple", "iter", "enumerate", "zip", "reversed"};
+  const bool truth = name == "all" || name == "any", pairs = name == "dict" || name == "OrderedDict";
+  pending_.passes_through = records_sizes() && (truth || pairs || keeps.count(name) != 0);
+  pending_.yields = truth ? Pending::Yields::kTruth : pairs ? Pending::Yields::kPairs : Pending::Yields::kKept;
+  return flow;
 }
 
 Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
@@ -486,7 +493,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         case Attribute::kCallDescriptor:
         case Attribute::kCallGetattr: {
           Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
-          pending_.passes_through = true;  // Python code of the class gets the object and the name
+          pending_.passes_through = records_sizes();  // Python code of the class gets the object and the name
           return flow;
         }
         case Attribute::kUnknown: break;
@@ -501,7 +508,9 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         return cut(BreakId::k_opaque_call, name);
       if (look_up_instance(self, attribute, &getter, &source, true) == Attribute::kUnknown)
         return cut(BreakId::k_opaque_call, std::string(Py_TYPE(self)->tp_name) + "." + PyUnicode_AsUTF8(attribute));
-      return prepare(activation, in, site.slots, Then::kLearnTop);
+      Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
+      pending_.passes_through = records_sizes();
+      return flow;
     }
     case Model::kIsInstance: {
       for (std::size_t i = 0; i < site.arguments.size(); i++) {

@@ -24,12 +24,22 @@ Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
   return flow;
 }
 
+/// C code gets the value: of numbers that it asks for their truth, or takes for keys, the ones of this run are required.
+void Recorder::look_at_yielded(PyObject* value, const Pending& taker) {
+  if (taker.yields == Pending::Yields::kTruth) is_constant(value);
+  if (taker.yields != Pending::Yields::kPairs) return;
+  const bool pair = PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2;
+  if (pair) is_constant(PyTuple_GET_ITEM(value, 0));
+  else specialise_all();
+}
+
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
   // What a generator from outside keeps till it goes on is its own: it stops for real.
   bool outside = std::any_of(entry_.begin(), entry_.end(), [&](const EntrySlots& slots) { return slots.activation == &activation; });
   if (&activation == base_ || outside) return cut(BreakId::k_generator);
   bool inside = activation.resumption != vm::Resumption::kNone;
   if (inside && dynrun_generator_handles(dynrun_generator_of(activation.frame))) return cut(BreakId::k_generator, "a yield in an exception's handler");
+  if (vm::current_machine() != &machine_ && activation.caller == nullptr && !outer_pending_.empty()) look_at_yielded(activation.peek(1), outer_pending_.back().second);
   return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
 }
 

@@ -202,8 +202,8 @@ std::optional<Flow> Recorder::call_size(vm::Activation& activation, CallSite& si
   std::vector<PyObject*> rest(site.arguments.begin() + (!site.arguments.empty() && site.arguments[0] == tensor ? 1 : 0), site.arguments.end());
   auto number = [&](std::int64_t dimension) -> std::optional<Flow> {
     const HostId id = size_host(tensor, dimension);
-    if (id == kNoHost) return std::nullopt;
-    return give(activation, make_host(id, value.size(dimension)), site.slots);
+    if (id != kNoHost) return give(activation, make_host(id, value.size(dimension)), site.slots);
+    return give(activation, Ref::steal(PyLong_FromLongLong(value.size(dimension))), site.slots);  // the same on each replay
   };
   if (site.callee == len.get()) return value.dim() > 0 ? number(0) : std::nullopt;
   if (is_method(site.callee, size) && rest.empty()) return give(activation, make_size(tensor), site.slots);
@@ -240,7 +240,12 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     return;
   }
   const bool passes_on = kind.model == Model::kIsInstance || kind.model == Model::kListAppend || kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kSetAttribute || kind.model == Model::kWriteFresh || kind.model == Model::kNewTuple;
-  if (passes_on || name.rfind("_has_torch_function", 0) == 0) return;
+  if (passes_on || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
+  if (kind.model == Model::kGetAttribute && site.arguments.size() > 1 && PyUnicode_CheckExact(site.arguments[1])) {
+    static const std::unordered_set<std::string_view> sizes = {"shape", "nbytes"};
+    if (sizes.count(PyUnicode_AsUTF8(site.arguments[1])) != 0) fix_sizes();
+    return;
+  }
   for (PyObject* argument : site.arguments) {
     if (has_open_sizes(argument)) return fix_sizes();
   }
