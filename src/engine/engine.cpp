@@ -6,9 +6,9 @@
 #include "lowering/lower.h"
 #include "python/compat.h"
 #include "runtime/executable.h"
-#include "trace/shape_plans.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
+#include "trace/shape_plans.h"
 
 #include <fmt/format.h>
 

@@ -31,9 +31,10 @@ typedef struct DynrunDump {
   const char* filter;
 } DynrunDump;
 
-/// The command line, checked. Everything it points to lives as long as the process.
+/// `--dynamic`: whether sizes that change from call to call are left open.
 enum DynrunDynamic { kDynrunDynamicOff, kDynrunDynamicAuto };
 
+/// The command line, checked. Everything it points to lives as long as the process.
 typedef struct DynrunOptions {
   size_t size;                 // sizeof(DynrunOptions) of the caller; another value is a mismatched build
   enum DynrunVm vm;
@@ -42,7 +43,7 @@ typedef struct DynrunOptions {
   const DynrunDump* dumps;
   size_t dump_count;
   uint32_t stress;             // DynrunStress bits
-  enum DynrunDynamic dynamic;  // whether sizes that change are left open
+  enum DynrunDynamic dynamic;
   int fullgraph;               // a graph break is an error
   int verify;                  // run every replay eagerly too, and compare
   int child;                   // started by another dynrun: write no report when nothing was recorded

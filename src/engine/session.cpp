@@ -1,9 +1,8 @@
 #include "engine/session.h"
 
-#include "trace/shape_plans.h"
-
 #include "guards/torch_python.h"
 #include "python/signals.h"
+#include "trace/shape_plans.h"
 
 #include <fmt/format.h>
 
@@ -196,10 +195,11 @@ Decision Session::probe() {
     return run_segment(segment, registers, std::move(*inputs), plan.get());
   }
   // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
+  const bool leaves_sizes_open = engine_.options().dynamic != kDynrunDynamicOff;
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames);
     if (miss.number) entry.varying.insert(miss.guard);
-    for (std::string& size : segment->guards.changed_sizes(frames)) entry.varying_sizes.insert(std::move(size));
+    if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;

@@ -569,8 +569,8 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
   return {"none", "", "", -1};
 }
 
-std::vector<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
-  std::vector<std::string> changed;
+std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
+  std::unordered_set<std::string> changed;
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
     PyObject*& object = registers[static_cast<std::size_t>(step.source)];
@@ -581,7 +581,7 @@ std::vector<std::string> Program::changed_sizes(const std::vector<EntryFrame>& f
     if (!facts.same_kind(tensor) || tensor.sizes().size() != facts.sizes.size()) continue;
     for (std::size_t i = 0; i < facts.sizes.size(); i++) {
       const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
-      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 2) changed.push_back(size_path(describe(step.source), i));
+      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 2) changed.insert(size_path(describe(step.source), i));
     }
   }
   return changed;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace dynrun::guards {
@@ -122,7 +123,7 @@ class Program {
   /// After a failed run: what failed, in words.
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
   /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s.
-  std::vector<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
+  std::unordered_set<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
   /// "args[0].layers[3].weight"
   std::string describe(SourceId source) const;
   std::string print() const;

@@ -362,6 +362,11 @@ const char* class_name(CallClass call_class) {
   return "?";
 }
 
+bool is_method(PyObject* callable, PyObject* method) {
+  if (callable == method) return true;
+  return method && PyCFunction_CheckExact(callable) && reinterpret_cast<PyCFunctionObject*>(callable)->m_ml == reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
+}
+
 std::string callable_name(PyObject* callable) {
   for (const char* attribute : {"__qualname__", "__name__"}) {
     Ref name = Ref::steal(PyObject_GetAttrString(callable, attribute));

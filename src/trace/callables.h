@@ -75,6 +75,8 @@ CallKind classify(PyObject* object);
 /// "transparent", "pure", "modelled", "opaque"
 const char* class_name(CallClass call_class);
 /// "builtins.len", "list.append", "Tensor.view"
+/// Whether the callable is that method of a C class, bound or not.
+bool is_method(PyObject* callable, PyObject* method);
 std::string callable_name(PyObject* callable);
 
 /// Fills the table from the modules that are loaded; needs torch to be imported. Called once.

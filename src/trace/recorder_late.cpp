@@ -396,7 +396,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   bool asks = site.callee == method;
   if (!asks && PyCFunction_CheckExact(site.callee)) {
     PyObject* self = bound_object(site.callee);
-    asks = self && guards::is_plain_tensor(self) && method && reinterpret_cast<PyCFunctionObject*>(site.callee)->m_ml == reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
+    asks = self && guards::is_plain_tensor(self) && is_method(site.callee, method);
     if (asks && site.arguments.empty()) site.arguments.push_back(self);
   }
   if (!(asks || converts) || site.arguments.size() != 1 || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
@@ -428,10 +428,7 @@ std::optional<Flow> Recorder::call_text_method(vm::Activation& activation, CallS
   if (late_.empty() || !self || !PyUnicode_CheckExact(self) || is_unsettled(self) || is_host(self) || site.keyword_names || vm::current_machine() != &machine_)
     return std::nullopt;
   const std::size_t first = !site.arguments.empty() && site.arguments[0] == self ? 1 : 0;
-  auto is = [&](PyObject* method) {
-    return site.callee == method || (PyCFunction_CheckExact(site.callee) && reinterpret_cast<PyCFunctionObject*>(site.callee)->m_ml == reinterpret_cast<PyMethodDescrObject*>(method)->d_method);
-  };
-  if (!is(join) || site.arguments.size() != first + 1) return std::nullopt;
+  if (!is_method(site.callee, join) || site.arguments.size() != first + 1) return std::nullopt;
   PyObject* parts = site.arguments[first];
   if (!(PyList_CheckExact(parts) || PyTuple_CheckExact(parts)) || !is_fresh(parts)) return std::nullopt;
   bool late = false;
@@ -477,8 +474,7 @@ std::optional<Flow> Recorder::call_generator(vm::Activation& activation, CallSit
   for (const char* text : {"random", "getrandbits", "seed"}) {
     PyObject* found = _PyType_Lookup(type, Ref::steal(PyUnicode_InternFromString(text)).get());
     if (!found || Py_TYPE(found) != &PyMethodDescr_Type) continue;
-    PyMethodDef* method = reinterpret_cast<PyMethodDescrObject*>(found)->d_method;
-    if (callable == found || (PyCFunction_CheckExact(callable) && reinterpret_cast<PyCFunctionObject*>(callable)->m_ml == method)) descriptor = found;
+    if (is_method(callable, found)) descriptor = found;
   }
   if (descriptor && self == shared_generator() && !resolve(self)) learn_external(self, guards_.constant(self));
   if (descriptor && !segment_->host_calls.empty()) return cut_unsettled(BreakId::k_changing_number, "a random number after output");

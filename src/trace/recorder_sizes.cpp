@@ -30,12 +30,6 @@ PyObject* tensor_method(const char* name) {
   return import_path(std::string("torch._C:TensorBase.") + name).release();
 }
 
-/// Whether the callable is that method of torch.Tensor, bound or not.
-bool is_method(PyObject* callable, PyObject* method) {
-  if (callable == method) return true;
-  return method && PyCFunction_CheckExact(callable) && reinterpret_cast<PyCFunctionObject*>(callable)->m_ml == reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
-}
-
 bool holds_only_tensors(PyObject* object) {
   if (object == Py_None || guards::is_tensor(object)) return true;
   if (!PyTuple_Check(object) && !PyList_CheckExact(object)) return false;

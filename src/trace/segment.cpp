@@ -1,10 +1,9 @@
 #include "trace/segment.h"
 
-#include "trace/shape_plans.h"
-
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "runtime/dispatch.h"
+#include "trace/shape_plans.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -132,18 +131,25 @@ at::Tensor number_tensor(PyObject* number) {
   return tensor;
 }
 
-std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
-                                                     const std::vector<Ref>& hosts) {
+std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(segment.input_sources.size());
   for (guards::SourceId source : segment.input_sources) {
-    if (auto host = segment.host_inputs.find(static_cast<int>(inputs.size())); host != segment.host_inputs.end()) {
-      inputs.push_back(number_tensor(hosts[static_cast<std::size_t>(host->second)].get()));
-      if (!inputs.back().defined()) return std::nullopt;
-      continue;
-    }
-    if (source == guards::kNoSource) inputs.push_back(segment.literals.at(static_cast<int>(inputs.size())));
+    const int input = static_cast<int>(inputs.size());
+    if (segment.host_inputs.count(input) != 0) inputs.emplace_back();
+    else if (source == guards::kNoSource) inputs.push_back(segment.literals.at(input));
     else inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
+  }
+  return inputs;
+}
+
+std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
+                                                     const std::vector<Ref>& hosts) {
+  std::vector<at::Tensor> inputs = outside_inputs(segment, registers);
+  for (const auto& [input, host] : segment.host_inputs) {
+    at::Tensor& number = inputs[static_cast<std::size_t>(input)];
+    number = number_tensor(hosts[static_cast<std::size_t>(host)].get());
+    if (!number.defined()) return std::nullopt;
   }
   if (segment.writes_outside && alias_pattern(inputs) != segment.alias_pattern) return std::nullopt;
   return inputs;

@@ -195,6 +195,9 @@ bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& 
 std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
                                                      const std::vector<python::Ref>& hosts);
 
+/// The tensors of the graph's inputs, those that are host values undefined.
+std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers);
+
 /// A Python number as operators take it; undefined where it does not fit.
 at::Tensor number_tensor(PyObject* number);
 

@@ -98,11 +98,9 @@ class KnownSizes final : public ValueSizes {
   std::size_t next_ = 0;
 };
 
-bool is_contiguous(const graph::TensorType& type) { return type.is_contiguous(); }
-
 /// What is asked of a tensor in front of the dispatcher has the same answers for both.
 bool same_pattern(const graph::TensorType& now, const graph::TensorType& recorded) {
-  if (now.sizes.size() != recorded.sizes.size() || is_contiguous(now) != is_contiguous(recorded)) return false;
+  if (now.sizes.size() != recorded.sizes.size() || now.is_contiguous() != recorded.is_contiguous()) return false;
   for (std::size_t i = 0; i < now.sizes.size(); i++) {
     if ((now.sizes[i] == 0) != (recorded.sizes[i] == 0) || (now.sizes[i] == 1) != (recorded.sizes[i] == 1)) return false;
   }
@@ -117,17 +115,6 @@ bool all_values(const Segment& segment, const ShapeWalk& walk, const std::functi
     if (walk.dtype_of(id) != value.tensor().dtype || !holds(walk.type_of(id), value.tensor())) return false;
   }
   return true;
-}
-
-std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
-  std::vector<at::Tensor> inputs;
-  for (std::size_t i = 0; i < segment.input_sources.size(); i++) {
-    const int input = static_cast<int>(i);
-    const guards::SourceId source = segment.input_sources[i];
-    if (segment.host_inputs.count(input) != 0) inputs.emplace_back();
-    else inputs.push_back(source == guards::kNoSource ? segment.literals.at(input) : guards::tensor_of(registers[at(source)]));
-  }
-  return inputs;
 }
 
 }  // namespace
