@@ -330,6 +330,7 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   if (!plan.code.executable) {
     plan.code.executable = runtime::make_replayer(segment.graph);
     plan.code.expected = plan.output_types;
+    plan.code.untried = segment.writes_outside;
   }
   plan.runs++;
   if (stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;

@@ -336,6 +336,14 @@ std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const
   std::abort();
 }
 
+/// Runs the operators on copies: at sizes that they never ran at one may raise after another has written an outside tensor. Throws
+/// what it throws; random numbers are then those of before.
+void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+  RandomState random(segment.random);
+  runtime::make_replayer(segment.graph)->run(snapshot(inputs));
+  random.restore();
+}
+
 bool have_types(const std::vector<at::Tensor>& tensors, const std::vector<graph::TensorType>& types) {
   for (std::size_t i = 0; i < tensors.size(); i++) {
     if (tensors[i].defined() && (tensors[i].sizes() != c10::IntArrayRef(types[i].sizes) || tensors[i].strides() != c10::IntArrayRef(types[i].strides))) return false;
@@ -508,6 +516,8 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
     try {
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
+      if (code.untried) rehearse(segment, inputs);
+      code.untried = false;
       bool cache = at::autocast::is_autocast_cache_enabled();
       if (segment.sets_autocast) at::autocast::set_autocast_cache_enabled(false);
       try {

@@ -131,6 +131,7 @@ struct Code {
   int refolds = 0;
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
+  bool untried = false;  // at these sizes no run has come to its end yet, and an operator may raise after outside tensors were written
 };
 
 class ShapePlans;
