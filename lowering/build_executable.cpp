@@ -3,6 +3,7 @@
 #include "lowering/schedule.h"
 
 #include "lowering/cpu/kernel_step.h"
+#include "lowering/shared.h"
 #include "runtime/plan.h"
 
 #include <set>
@@ -157,18 +158,23 @@ class PlanBuilder {
   }
 
   void compile_kernels() {
-    std::vector<const Kernel*> pointers;
     for (const Unit& unit : units_) {
       if (unit.is_kernel()) kernels_.push_back(build_kernel(program_, std::get<FusionGroup>(unit.what)));
     }
-    for (const Kernel& kernel : kernels_) pointers.push_back(&kernel);
     const Options& options = *program_.options;
+    std::vector<cpu::Compilation> compilations;
+    for (const Kernel& kernel : kernels_) {
+      const cpu::CodeShape shape = cpu::code_shape(kernel, cpu::host_target());
+      forms_.push_back(options.shared != nullptr ? options.shared->kernels().admit(kernel, cpu::print(shape)) : GeneralKernel{kernel, {}});
+      compilations.push_back({nullptr, shape});
+    }
+    for (std::size_t i = 0; i < forms_.size(); ++i) compilations[i].form = &forms_[i].form;
     if (options.dump) {
       std::string text;
-      for (const Kernel& kernel : kernels_) text += print(kernel) + "\n";
+      for (const GeneralKernel& kernel : forms_) text += print(kernel.form) + "\n";
       options.dump("loops", text);
     }
-    functions_ = cpu::compile(pointers, options.dump);
+    functions_ = cpu::compile(compilations, options.dump);
   }
 
   std::unique_ptr<runtime::Step> make_step(Unit& unit) {
@@ -176,7 +182,8 @@ class PlanBuilder {
       const Kernel& kernel = kernels_[next_kernel_];
       std::vector<runtime::SlotId> slots;
       for (const LoopBuffer& buffer : kernel.buffers) slots.push_back(buffer.value);
-      return cpu::make_kernel_step(kernel, functions_[next_kernel_++], std::move(slots));
+      const std::size_t index = next_kernel_++;
+      return cpu::make_kernel_step(kernel, functions_[index], std::move(forms_[index].arguments), std::move(slots));
     }
     if (unit.is_library()) {
       auto& kernel = std::get<LibraryKernel>(unit.what);
@@ -284,6 +291,7 @@ class PlanBuilder {
   std::unordered_map<ValueId, ValueId> shares_;
   std::unordered_map<std::size_t, std::vector<std::pair<ValueId, ValueId>>> copies_;
   std::vector<Kernel> kernels_;
+  std::vector<GeneralKernel> forms_;
   std::vector<cpu::KernelFunction> functions_;
   std::size_t next_kernel_ = 0;
   std::set<ValueId> prepared_;

@@ -6,6 +6,7 @@
 #include "lowering/gradient_prefix.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
+#include "lowering/shared.h"
 #include "lowering/unsized_kernel.h"
 
 namespace dynrun::lowering {
@@ -99,9 +100,14 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
 Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   std::optional<Split> split = split_before_gradients(*graph);
   std::vector<at::Tensor> taken;
-  for (std::size_t i = 0; split && i < split->first_inputs.size(); i++) taken.push_back(examples[split->first_inputs[i]]);
+  Options inner = options;
+  inner.contents.clear();
+  for (std::size_t i = 0; split && i < split->first_inputs.size(); i++) {
+    taken.push_back(examples[split->first_inputs[i]]);
+    if (options.shared != nullptr) inner.contents.push_back(options.contents[split->first_inputs[i]]);
+  }
   if (!split || must_replay(*split->first, taken)) return {runtime::make_replayer(graph), {}};
-  Lowered lowered = lower(split->first, taken, options);
+  Lowered lowered = lower(split->first, taken, inner);
   lowered.executable = make_split(*split, std::move(lowered.executable), runtime::make_replayer(split->rest));
   for (int& input : lowered.folded_inputs) input = static_cast<int>(split->first_inputs[static_cast<std::size_t>(input)]);
   return lowered;
@@ -113,6 +119,7 @@ Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tenso
   if (must_replay(*graph, examples)) return lower_split(graph, examples, options);
   auto recorded = std::exchange(graph, copy_moving_selects(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
+  if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());
 #ifdef NDEBUG
   try {
     return compile(graph, examples, options);

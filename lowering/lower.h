@@ -11,9 +11,15 @@
 
 namespace dynrun::lowering {
 
+class Shared;
+
 struct Options {
   /// Fold and prepack inputs of kind kParameter. The caller then guards each folded input's identity, data and version.
   bool fold_parameters = true;
+  /// What lowerings of one graph at several sizes share; null where there is one lowering.
+  Shared* shared = nullptr;
+  /// For each input a number that is another one when its content may be; used with `shared`.
+  std::vector<std::uint64_t> contents;
   /// Called with a stage's name ("graph after fold_batch_norm", "loops", "llvm", "asm", "graph schedule") and its text, when set.
   std::function<void(const std::string& stage, const std::string& text)> dump;
 };

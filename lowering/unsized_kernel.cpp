@@ -49,9 +49,9 @@ class UnsizedStep final : public runtime::Step {
     for (std::size_t i = 0; i < buffers_.size(); ++i) pointers[i] = place(slots, buffers_[i]);
     const std::int64_t elements = slots[like_].numel(), rows = elements / kRow;
     if (rows <= grain_) {
-      function_(pointers.data(), 0, rows);
+      function_(pointers.data(), 0, rows, nullptr);
     } else {
-      runtime::parallel_for(rows, grain_, [&](std::int64_t begin, std::int64_t end) { function_(pointers.data(), begin, end); });
+      runtime::parallel_for(rows, grain_, [&](std::int64_t begin, std::int64_t end) { function_(pointers.data(), begin, end, nullptr); });
     }
     if (elements % kRow != 0) finish(pointers, rows * kRow, elements % kRow);
   }
@@ -87,7 +87,7 @@ class UnsizedStep final : public runtime::Step {
       std::memcpy(rows[i].data(), static_cast<char*>(pointers[i]) + static_cast<std::size_t>(from) * width, bytes);
       std::memset(rows[i].data() + bytes, 0, kRow * width - bytes);
     }
-    function_(scratch.data(), 0, 1);
+    function_(scratch.data(), 0, 1, nullptr);
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       if (!buffers_[i].written) continue;
       const std::size_t width = c10::elementSize(buffers_[i].dtype);
@@ -263,7 +263,7 @@ class Claimer {
       for (std::int32_t node : nodes) {
         operators.push_back(runtime::make_dispatch_step(program.graph, program.graph.nodes[static_cast<std::size_t>(node)], [](ValueId id) { return id; }));
       }
-      return std::make_unique<UnsizedStep>(cpu::compile({&kernel}, program.options->dump).front(), buffers, inputs.front(),
+      return std::make_unique<UnsizedStep>(cpu::compile({{&kernel, cpu::code_shape(kernel, cpu::host_target())}}, program.options->dump).front(), buffers, inputs.front(),
                                            cpu::grain_of(kernel, kRow), std::move(operators), print(kernel));
     };
     return out;

@@ -28,6 +28,11 @@ class Executable {
   virtual int extern_count() const { return 0; }
 };
 
+/// What a compiler keeps from one lowering of a graph to the next one, for other sizes. Nobody else looks inside.
+struct LoweringState {
+  virtual ~LoweringState() = default;
+};
+
 /// Replays libtorch's own operators one by one through the dispatcher, each under the mode it was recorded in:
 /// the meaning of a graph by definition. Random operators draw from the generators that eager would use.
 std::unique_ptr<Executable> make_replayer(std::shared_ptr<const graph::Graph> graph);

@@ -46,15 +46,15 @@ bool is_heavy(PointOp op) {
 
 class KernelEmitter {
  public:
-  KernelEmitter(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name)
-      : kernel_(kernel),
+  KernelEmitter(const Compilation& kernel, const Target& target, llvm::Module& module, const std::string& name)
+      : kernel_(*kernel.form),
         module_(module),
         context_(module.getContext()),
         b_(context_),
         math_(b_),
-        shape_(unit_shape(kernel, target)),
+        shape_(kernel.shape),
         lanes_(target.float_lanes()) {
-    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty()}, false);
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
     function_->addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
     function_->addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
@@ -71,6 +71,8 @@ class KernelEmitter {
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
       buffers_.push_back(b_.CreateLoad(b_.getPtrTy(), b_.CreateConstGEP1_64(b_.getPtrTy(), function_->getArg(0), i)));
     }
+    load_arguments();
+    if (shape_.has_blocks) blocks_ = b_.CreateUDiv(b_.CreateAdd(number(kernel_.dims.back()), i64(kBlock - 1)), i64(kBlock));
     make_accumulators();
     loop(function_->getArg(1), function_->getArg(2), 1, [&](Value* unit) { emit_unit(unit); });
     b_.CreateRetVoid();
@@ -98,6 +100,14 @@ class KernelEmitter {
     return kernel_.vector_rows ? static_cast<std::size_t>(kernel_.outer) - 1 : kernel_.dims.size() - 1;
   }
   Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
+  /// A number of the kernel, which may be an argument.
+  Value* number(std::int64_t value) { return is_argument(value) ? arguments_[argument_index(value)] : i64(value); }
+
+  void load_arguments() {
+    for (std::size_t i = 0; i < kernel_.argument_count(); ++i) {
+      arguments_.push_back(b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstGEP1_64(b_.getInt64Ty(), function_->getArg(3), i)));
+    }
+  }
 
   // ---- analysis -------------------------------------------------------------------------------------------------------------
 
@@ -136,10 +146,7 @@ class KernelEmitter {
 
   /// Values that one pass computes at some cost and a later pass needs again are kept for the row in scratch memory.
   void find_scratch() {
-    constexpr std::int64_t kLargestRow = 16384;
-    bool one_inner_loop = kernel_.dims.size() == static_cast<std::size_t>(kernel_.outer) + 1;
-    std::int64_t room = kernel_.row_elements() * (kernel_.vector_rows ? lanes_ : 1);
-    if (!one_inner_loop || room > kLargestRow) return;
+    if (!shape_.keeps_values) return;
     std::set<std::int32_t> computed;
     for (const Level& level : levels_) {
       std::set<std::int32_t> here;
@@ -268,21 +275,25 @@ class KernelEmitter {
   // ---- memory ---------------------------------------------------------------------------------------------------------------
 
   Value* address(const Access& access, const Turn& turn) {
-    Value* index = i64(access.offset);
+    Value* index = number(access.offset);
     for (std::size_t i = 0; i < access.strides.size(); ++i) {
       bool known = turn.inner || static_cast<std::int32_t>(i) < kernel_.outer;
       if (access.strides[i] == 0 || !known) continue;
-      index = b_.CreateAdd(index, b_.CreateMul(turn.indices[i], i64(access.strides[i])));
+      index = b_.CreateAdd(index, b_.CreateMul(turn.indices[i], number(access.strides[i])));
     }
     const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
     return b_.CreateGEP(memory_type(buffer.dtype), buffers_[static_cast<std::size_t>(access.buffer)], index);
   }
 
   Value* lane_addresses(Value* base, std::int64_t stride, llvm::Type* element) {
+    return b_.CreateGEP(element, base, b_.CreateMul(lane_numbers(), splat(number(stride))));
+  }
+
+  llvm::Constant* lane_numbers() {
     std::vector<llvm::Constant*> steps;
     for (std::int64_t lane = 0; lane < lanes_; ++lane)
-      steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane * stride), true));
-    return b_.CreateGEP(element, base, llvm::ConstantVector::get(steps));
+      steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane)));
+    return llvm::ConstantVector::get(steps);
   }
 
   Value* full_mask(const Turn& turn) { return turn.mask != nullptr ? turn.mask : splat(b_.getTrue()); }
@@ -331,8 +342,18 @@ class KernelEmitter {
 
   Value* constant(const LoopOp& at, bool vector) {
     llvm::Type* type = widen(register_type(at.dtype), vector);
+    if (at.argument >= 0) return argument_constant(at, vector);
     if (c10::isFloatingType(at.dtype)) return llvm::ConstantFP::get(type, at.number);
     return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(at.integer), true);
+  }
+
+  Value* argument_constant(const LoopOp& at, bool vector) {
+    Value* bits = arguments_[static_cast<std::size_t>(at.argument)];
+    llvm::Type* type = register_type(at.dtype);
+    Value* value = !c10::isFloatingType(at.dtype)     ? b_.CreateTrunc(bits, type)
+                   : at.dtype == ScalarType::Double ? b_.CreateBitCast(bits, type)
+                                                      : b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), type);
+    return vector ? splat(value) : value;
   }
 
   Value* index(const LoopOp& at, const Turn& turn) {
@@ -340,10 +361,7 @@ class KernelEmitter {
     Value* first = turn.indices[loop_index];
     if (!is_vector(turn)) return first;
     if (loop_index != vector_loop()) return splat(first);
-    std::vector<llvm::Constant*> steps;
-    for (std::int64_t lane = 0; lane < lanes_; ++lane)
-      steps.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), static_cast<std::uint64_t>(lane)));
-    return b_.CreateAdd(splat(first), llvm::ConstantVector::get(steps));
+    return b_.CreateAdd(splat(first), lane_numbers());
   }
 
   /// A value in the turn's form. Row values are asked of the row and spread over the lanes.
@@ -395,7 +413,8 @@ class KernelEmitter {
     Value*& memory = scratch_memory_[id];
     if (memory == nullptr) {
       llvm::IRBuilder<> top(entry_, entry_->begin());
-      auto room = static_cast<std::uint64_t>((kernel_.row_elements() + lanes_) * (kernel_.vector_rows ? lanes_ : 1));
+      const std::int64_t row = kernel_.dims.back(), longest = kLongestKeptRow / (kernel_.vector_rows ? lanes_ : 1);
+      auto room = static_cast<std::uint64_t>(((is_argument(row) ? longest : row) + lanes_) * (kernel_.vector_rows ? lanes_ : 1));
       auto* slot = top.CreateAlloca(llvm::ArrayType::get(register_type(at.dtype), room));
       slot->setAlignment(llvm::Align(64));
       memory = slot;
@@ -435,17 +454,11 @@ class KernelEmitter {
     return a;
   }
 
-  int unroll() const {
-    if (kernel_.vector_rows || !kernel_.has_reduction()) return 1;
-    std::int64_t turns = kernel_.dims.back() / lanes_;
-    return turns >= 8 ? 4 : turns >= 4 ? 2 : 1;
-  }
-
   void make_accumulators() {
     for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
       if (kernel_.ops[i].kind != ExpressionKind::kReduce) continue;
       auto& slots = accumulators_[static_cast<std::int32_t>(i)];
-      for (int copy = 0; copy < unroll(); ++copy)
+      for (int copy = 0; copy < shape_.unroll; ++copy)
         slots.push_back(b_.CreateAlloca(widen(register_type(kernel_.ops[i].dtype), true)));
     }
   }
@@ -501,19 +514,19 @@ class KernelEmitter {
     spread_.clear();
     for (auto& [id, memory] : scratch_) memory = nullptr;
     Value* rest = unit;
-    auto take = [&](std::int64_t count) {
-      Value* index = b_.CreateURem(rest, i64(count));
-      rest = b_.CreateUDiv(rest, i64(count));
+    auto take = [&](Value* count) {
+      Value* index = b_.CreateURem(rest, count);
+      rest = b_.CreateUDiv(rest, count);
       return index;
     };
-    Value* block = shape_.blocks > 1 ? take(shape_.blocks) : nullptr;
+    Value* block = shape_.has_blocks ? take(blocks_) : nullptr;
     for (std::size_t loop_index = static_cast<std::size_t>(kernel_.outer); loop_index-- > 0;) {
       std::int64_t size = kernel_.dims[loop_index];
       if (kernel_.vector_rows && loop_index == vector_loop()) {
-        row.indices[loop_index] = b_.CreateMul(take((size + lanes_ - 1) / lanes_), i64(lanes_));
-        if (size % lanes_ != 0) row.mask = lane_mask(row.indices[loop_index], i64(size));
+        row.indices[loop_index] = b_.CreateMul(take(b_.CreateUDiv(b_.CreateAdd(number(size), i64(lanes_ - 1)), i64(lanes_))), i64(lanes_));
+        if (is_argument(size) || size % lanes_ != 0) row.mask = lane_mask(row.indices[loop_index], number(size));
       } else {
-        row.indices[loop_index] = take(size);
+        row.indices[loop_index] = take(number(size));
       }
     }
     for (Level& level : levels_) {
@@ -551,7 +564,7 @@ class KernelEmitter {
     std::int64_t size = kernel_.dims[loop_index];
     bool last = loop_index + 1 == kernel_.dims.size();
     if (last && !kernel_.vector_rows) return vector_pass(indices, level, block);
-    loop(i64(0), i64(size), 1, [&](Value* index) {
+    loop(i64(0), number(size), 1, [&](Value* index) {
       indices[loop_index] = index;
       if (last) {
         emit_body(indices, row.mask, level, 0);
@@ -564,12 +577,12 @@ class KernelEmitter {
   void vector_pass(std::vector<Value*>& indices, Level& level, Value* block) {
     std::int64_t size = kernel_.dims.back();
     Value* begin = i64(0);
-    Value* end = i64(size);
+    Value* end = number(size);
     if (block != nullptr) {
-      begin = b_.CreateMul(block, i64(shape_.block_size));
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, i64(shape_.block_size)), end);
+      begin = b_.CreateMul(block, i64(kBlock));
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, i64(kBlock)), end);
     }
-    int copies = unroll();
+    const auto copies = static_cast<int>(shape_.unroll);
     std::int64_t stride = lanes_ * copies;
     Value* whole = b_.CreateAdd(begin, b_.CreateMul(b_.CreateSDiv(b_.CreateSub(end, begin), i64(stride)), i64(stride)));
     loop(begin, whole, stride, [&](Value* index) {
@@ -578,7 +591,7 @@ class KernelEmitter {
         emit_body(indices, nullptr, level, copy);
       }
     });
-    if (size % stride == 0 && (block == nullptr || shape_.block_size % stride == 0)) return;
+    if (!is_argument(size) && size % stride == 0 && (block == nullptr || kBlock % stride == 0)) return;
     loop(whole, end, lanes_, [&](Value* index) {
       indices.back() = index;
       emit_body(indices, lane_mask(index, end), level, 0);
@@ -600,11 +613,12 @@ class KernelEmitter {
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;
   Math math_;
-  UnitShape shape_;
+  CodeShape shape_;
   std::int64_t lanes_;
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
-  std::vector<Value*> buffers_;
+  std::vector<Value*> buffers_, arguments_;
+  Value* blocks_ = nullptr;  // pieces of the innermost loop
   std::vector<Level> levels_;
   std::unordered_map<std::int32_t, std::vector<Value*>> accumulators_;
   std::unordered_map<std::int32_t, Value*> spread_;   // row values over all lanes
@@ -614,7 +628,7 @@ class KernelEmitter {
 
 }  // namespace
 
-void emit_kernel(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name) {
+void emit_kernel(const Compilation& kernel, const Target& target, llvm::Module& module, const std::string& name) {
   KernelEmitter(kernel, target, module, name).emit();
 }
 

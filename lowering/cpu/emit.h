@@ -8,6 +8,6 @@
 namespace dynrun::lowering::cpu {
 
 /// Adds the kernel to `module` as a KernelFunction of that name.
-void emit_kernel(const Kernel& kernel, const Target& target, llvm::Module& module, const std::string& name);
+void emit_kernel(const Compilation& kernel, const Target& target, llvm::Module& module, const std::string& name);
 
 }  // namespace dynrun::lowering::cpu

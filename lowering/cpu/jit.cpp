@@ -22,6 +22,8 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -49,11 +51,11 @@ class Jit {
     return *jit;
   }
 
-  std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,
+  std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels,
                                       const std::function<void(const std::string&, const std::string&)>& dump) {
     std::lock_guard lock(mutex_);
     std::vector<std::string> texts;
-    for (const Kernel* kernel : kernels) texts.push_back(print(*kernel));
+    for (const Compilation& kernel : kernels) texts.push_back(print(kernel.shape) + print(*kernel.form));
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("kernels", *context);
     module->setDataLayout(jit_->getDataLayout());
@@ -62,7 +64,7 @@ class Jit {
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (known_.count(texts[i]) != 0) continue;
       std::string name = "dynrun_kernel_" + std::to_string(next_name_++);
-      emit_kernel(*kernels[i], host_target(), *module, name);
+      emit_kernel(kernels[i], host_target(), *module, name);
       known_.emplace(texts[i], nullptr);
       added.emplace_back(texts[i], name);
     }
@@ -210,16 +212,29 @@ UnitShape unit_shape(const Kernel& kernel, const Target& target) {
     shape.elements = inside * lanes;
     return shape;
   }
-  constexpr std::int64_t kBlock = 4096;
   std::int64_t innermost = kernel.dims.back();
   bool plain = !kernel.has_reduction() && kernel.dims.size() == static_cast<std::size_t>(kernel.outer) + 1;
-  if (plain && innermost >= 2 * kBlock) {
-    shape.block_size = kBlock;
-    shape.blocks = (innermost + kBlock - 1) / kBlock;
-  }
+  if (plain && innermost >= 2 * kBlock) shape.blocks = (innermost + kBlock - 1) / kBlock;
   shape.units = kernel.rows() * shape.blocks;
   shape.elements = inside / shape.blocks;
   return shape;
+}
+
+CodeShape code_shape(const Kernel& kernel, const Target& target) {
+  CodeShape shape;
+  const std::int64_t lanes = target.float_lanes();
+  if (!kernel.vector_rows && kernel.has_reduction()) {
+    const std::int64_t turns = kernel.dims.back() / lanes;
+    shape.unroll = turns >= 8 ? 4 : turns >= 4 ? 2 : 1;
+  }
+  const bool one_inner_loop = kernel.dims.size() == static_cast<std::size_t>(kernel.outer) + 1;
+  shape.keeps_values = one_inner_loop && kernel.row_elements() * (kernel.vector_rows ? lanes : 1) <= kLongestKeptRow;
+  shape.has_blocks = unit_shape(kernel, target).blocks > 1;
+  return shape;
+}
+
+std::string print(const CodeShape& shape) {
+  return fmt::format("unroll {}{}{}\n", shape.unroll, shape.keeps_values ? " keep" : "", shape.has_blocks ? " blocks" : "");
 }
 
 std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements) {
@@ -229,7 +244,7 @@ std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements) {
   return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, unit_elements * work));
 }
 
-std::vector<KernelFunction> compile(const std::vector<const Kernel*>& kernels,
+std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels,
                                     const std::function<void(const std::string&, const std::string&)>& dump) {
   return Jit::instance().compile(kernels, dump);
 }

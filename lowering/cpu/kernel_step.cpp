@@ -7,8 +7,8 @@ namespace {
 
 class KernelStep final : public runtime::Step {
  public:
-  KernelStep(const Kernel& kernel, KernelFunction function, std::vector<runtime::SlotId> slots)
-      : function_(function), slots_(std::move(slots)), text_(print(kernel)) {
+  KernelStep(const Kernel& kernel, KernelFunction function, std::vector<std::int64_t> arguments, std::vector<runtime::SlotId> slots)
+      : function_(function), arguments_(std::move(arguments)), slots_(std::move(slots)), text_(print(kernel)) {
     for (const LoopBuffer& buffer : kernel.buffers) written_.push_back(buffer.written);
     UnitShape shape = unit_shape(kernel, host_target());
     units_ = shape.units;
@@ -28,9 +28,9 @@ class KernelStep final : public runtime::Step {
       buffers[i] = written_[i] ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
     }
     if (units_ <= grain_) {
-      function_(buffers, 0, units_);
+      function_(buffers, 0, units_, arguments_.data());
     } else {
-      runtime::parallel_for(units_, grain_, [&](std::int64_t begin, std::int64_t end) { function_(buffers, begin, end); });
+      runtime::parallel_for(units_, grain_, [&](std::int64_t begin, std::int64_t end) { function_(buffers, begin, end, arguments_.data()); });
     }
   }
 
@@ -39,6 +39,7 @@ class KernelStep final : public runtime::Step {
 
  private:
   KernelFunction function_;
+  std::vector<std::int64_t> arguments_;
   std::vector<runtime::SlotId> slots_;
   std::vector<bool> written_;
   std::int64_t units_ = 1, grain_ = 1;
@@ -47,9 +48,9 @@ class KernelStep final : public runtime::Step {
 
 }  // namespace
 
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function,
+std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<std::int64_t> arguments,
                                                 std::vector<runtime::SlotId> slots) {
-  return std::make_unique<KernelStep>(kernel, function, std::move(slots));
+  return std::make_unique<KernelStep>(kernel, function, std::move(arguments), std::move(slots));
 }
 
 }  // namespace dynrun::lowering::cpu

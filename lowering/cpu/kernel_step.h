@@ -8,8 +8,8 @@
 
 namespace dynrun::lowering::cpu {
 
-/// `slots`: the slot of each of the kernel's buffers.
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function,
+/// `slots`: the slot of each of the kernel's buffers. `arguments`: of the function.
+std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<std::int64_t> arguments,
                                                 std::vector<runtime::SlotId> slots);
 
 }  // namespace dynrun::lowering::cpu

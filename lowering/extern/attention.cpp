@@ -146,9 +146,9 @@ std::int64_t scratch_of(Attend way, const AttentionTypes& types) {
 /// Null: libtorch's own.
 Attend choose_way(const AttentionTypes& types, const AttentionPlan& plan) {
   const std::string key =
-      fmt::format("attention {} keys {} strides {} {} {} mask {}{}", fmt::join(types.query.sizes, "x"), types.key.sizes[2],
-                  fmt::join(types.query.strides, ","), fmt::join(types.key.strides, ","), fmt::join(types.value.strides, ","),
-                  plan.mask.defined(), plan.causal ? " causal" : "");
+      fmt::format("attention {} keys {} strides {} {} {} mask {}{}", fmt::join(measured_sizes(types.query.sizes), "x"),
+                  measured_size(types.key.sizes[2]), fmt::join(measured_sizes(types.query.strides), ","),
+                  fmt::join(measured_sizes(types.key.strides), ","), fmt::join(measured_sizes(types.value.strides), ","), plan.mask.defined(), plan.causal ? " causal" : "");
   const bool has_flash = fits_flash(types, plan), has_onednn = onednn::available();
   at::Tensor q, k, v, result, scratch;
   auto prepare = [&] {

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -74,6 +75,12 @@ constexpr double kLoweringBudgetMilliseconds = 300;
 double& spent_measuring() {
   thread_local double milliseconds = 0;
   return milliseconds;
+}
+
+/// Whether this thread lowers for one of many sizes.
+bool& measures_roughly() {
+  thread_local bool roughly = false;
+  return roughly;
 }
 
 /// Milliseconds that this thread has computed: what other programs took from it does not count.
@@ -169,8 +176,20 @@ OneThread::~OneThread() {
   mkl_setter()(mkl_threads_);
 }
 
-void start_measuring_budget() {
+void start_measuring_budget(bool many_sizes) {
   spent_measuring() = 0;
+  measures_roughly() = many_sizes;
+}
+
+std::int64_t measured_size(std::int64_t size) {
+  constexpr std::int64_t kExact = 8;
+  return measures_roughly() && size > kExact ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size))) : size;
+}
+
+std::vector<std::int64_t> measured_sizes(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> out;
+  std::transform(sizes.begin(), sizes.end(), std::back_inserter(out), measured_size);
+  return out;
 }
 
 std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates) {

@@ -33,8 +33,12 @@ class OneThread {
   int openmp_threads_ = 0, mkl_threads_ = 0;
 };
 
-/// A new lowering begins on this thread.
-void start_measuring_budget();
+/// A new lowering begins on this thread. `many_sizes`: it is one of many that differ in sizes, which need not all be measured.
+void start_measuring_budget(bool many_sizes);
+
+/// A size as part of a key: itself, or the next power of two in a lowering for one of many sizes.
+std::int64_t measured_size(std::int64_t size);
+std::vector<std::int64_t> measured_sizes(const std::vector<std::int64_t>& sizes);
 
 /// Gives the C library's free memory back to the system: measuring and packing leave much of it behind.
 void return_free_memory();

@@ -1,5 +1,7 @@
 #include "lowering/extern/claim.h"
 
+#include "lowering/shared.h"
+
 #include "lowering/extern/candidates.h"
 
 #include <algorithm>
@@ -46,6 +48,11 @@ void ClaimContext::take(const std::vector<std::int32_t>& nodes) {
 at::Tensor ClaimContext::read_known(ValueId id) {
   program.mark_folded(id);
   return *program.known(id);
+}
+
+at::Tensor ClaimContext::packed(ValueId result, const std::string& form, const std::function<at::Tensor()>& make) const {
+  Shared* shared = program.options->shared;
+  return shared == nullptr ? make() : shared->constant(result, form, make);
 }
 
 void ClaimContext::give_up_constant(ValueId id) {

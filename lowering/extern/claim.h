@@ -57,6 +57,8 @@ class ClaimContext {
   void take(const std::vector<std::int32_t>& nodes);
   /// The tensor of `id`, noted as read at compile time.
   at::Tensor read_known(ValueId id);
+  /// A form of the weights of the node with this result, made by `make` once for all lowerings that share them.
+  at::Tensor packed(ValueId result, const std::string& form, const std::function<at::Tensor()>& make) const;
   /// Drops a constant that was packed for the one node that reads it: a folded weight need not be kept twice.
   void give_up_constant(ValueId id);
 

@@ -75,8 +75,9 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
   const auto& g = call.geometry;
   const std::string key = fmt::format(
       "convolution {} ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}",
-      fmt::join(input.sizes, "x"), fmt::join(input.strides, ","), fmt::join(output.strides, ","), fmt::join(own_input, ","),
-      fmt::join(own_output, ","), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"), fmt::join(g.padding, "x"),
+      fmt::join(measured_sizes(input.sizes), "x"), fmt::join(measured_sizes(input.strides), ","),
+      fmt::join(measured_sizes(output.strides), ","), fmt::join(measured_sizes(own_input), ","),
+      fmt::join(measured_sizes(own_output), ","), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"), fmt::join(g.padding, "x"),
       fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue);
   // Content does not matter to the time (but for denormals): ones are quick to make.
   at::Tensor own_x, x, weight, packed;

@@ -122,7 +122,7 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
                   call.is_convolution ? "one-pixel convolution"
                   : call.is_known     ? "linear"
                                       : "linear by an activation",
-                  call.rows, call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias,
+                  measured_size(call.rows), call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias,
                   has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
   at::Tensor x, other, result, small;
   std::optional<at::Tensor> b, packed;
@@ -317,7 +317,7 @@ std::optional<Claim> small_claim(ClaimContext& context, std::int32_t index, cons
   if (!same_layout(result.sizes, result.strides, c10::contiguous_strides(result.sizes))) return std::nullopt;
   at::Tensor weight = context.read_known(call.weight);
   if (call.is_convolution) weight = weight.flatten(1);
-  const at::Tensor packed = pack_small_weight(call.weight_is_transposed ? weight.t() : weight);
+  const at::Tensor packed = context.packed(call.output, "small", [&] { return pack_small_weight(call.weight_is_transposed ? weight.t() : weight); });
   at::Tensor bias;
   if (call.bias != graph::kNoValue) bias = context.read_known(call.bias).clone(at::MemoryFormat::Contiguous);
   claim.make = [packed, bias, shape](FiniteGuard, std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
@@ -330,7 +330,7 @@ Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& 
   at::Tensor weight = context.read_known(call.weight);
   if (call.weight_is_transposed) weight = weight.t();
   LinearPlan plan;
-  plan.packed = onednn::pack_linear_weight(weight, call.rows);
+  plan.packed = context.packed(call.output, fmt::format("linear {}", measured_size(call.rows)), [&] { return onednn::pack_linear_weight(weight, call.rows); });
   if (call.bias != graph::kNoValue) plan.bias = context.read_known(call.bias).clone();
   plan.epilogue = tail.epilogue;
   plan.has_addend = tail.addend != graph::kNoValue;

@@ -40,8 +40,9 @@ bool fits(const TensorType& a, const TensorType& b) {
 }
 
 bool is_faster(const TensorType& a, const TensorType& b) {
-  const std::string key = fmt::format("matmul {} by {} strides {} {}", fmt::join(a.sizes, "x"), fmt::join(b.sizes, "x"),
-                                      fmt::join(a.strides, ","), fmt::join(b.strides, ","));
+  const std::string key = fmt::format("matmul {} by {} strides {} {}", fmt::join(measured_sizes(a.sizes), "x"),
+                                      fmt::join(measured_sizes(b.sizes), "x"), fmt::join(measured_sizes(a.strides), ","),
+                                      fmt::join(measured_sizes(b.strides), ","));
   at::Tensor x, y, result;
   auto prepare = [&] {
     if (x.defined()) return;

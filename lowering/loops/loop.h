@@ -10,6 +10,7 @@
 #include "lowering/loops/expression.h"
 #include "lowering/program.h"
 
+#include <limits>
 #include <string>
 
 namespace dynrun::lowering {
@@ -35,6 +36,7 @@ struct LoopOp {
   Access access;
   double number = 0;
   std::int64_t integer = 0;
+  std::int32_t argument = -1;  // kConstant: which argument it is, a floating one as the bits of a double; -1 for none
   std::int32_t loop = 0;   // kIndex: which loop
   bool inner = false;      // differs along the inner loops
   std::int32_t level = 0;  // how many reductions stand one upon another below it
@@ -45,6 +47,12 @@ struct LoopStore {
   Access access;
   bool inner = true;  // one element each inner iteration, else one a row
 };
+
+/// A size, stride or offset in the form of a kernel that its function is given on each call: the one at `index` of its arguments.
+constexpr std::int64_t kFirstArgument = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t argument(std::size_t index) { return kFirstArgument + static_cast<std::int64_t>(index); }
+constexpr bool is_argument(std::int64_t number) { return number < kFirstArgument + (1 << 20); }
+constexpr std::size_t argument_index(std::int64_t number) { return static_cast<std::size_t>(number - kFirstArgument); }
 
 struct Kernel {
   Sizes dims;
@@ -58,6 +66,8 @@ struct Kernel {
   std::int32_t levels() const;
   std::int64_t rows() const;
   std::int64_t row_elements() const;
+  /// How many arguments its form names.
+  std::size_t argument_count() const;
 };
 
 /// The text form; equal texts are equal kernels (values are not in it, so one function serves every place that has the text).

@@ -6,23 +6,37 @@
 //   %0 = load float32 0[i0*192 + i1*64 + i2]
 //   %1 = reduce max float32 %0
 //   store 1[i0*192 + i1*64 + i2] = %1
+//
+// `$0` is a number that each call gives.
 
 #include "graph/text.h"
 #include "lowering/loops/loop.h"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace dynrun::lowering {
 namespace {
+
+std::string print_number(std::int64_t number) {
+  return is_argument(number) ? fmt::format("${}", argument_index(number)) : std::to_string(number);
+}
+
+std::string print_sizes(Sizes::const_iterator begin, Sizes::const_iterator end) {
+  std::vector<std::string> texts;
+  std::transform(begin, end, std::back_inserter(texts), print_number);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
 
 std::string print_access(const Access& access) {
   std::string terms;
   for (std::size_t i = 0; i < access.strides.size(); ++i) {
     if (access.strides[i] == 0) continue;
     if (!terms.empty()) terms += " + ";
-    terms += access.strides[i] == 1 ? fmt::format("i{}", i) : fmt::format("i{}*{}", i, access.strides[i]);
+    terms += access.strides[i] == 1 ? fmt::format("i{}", i) : fmt::format("i{}*{}", i, print_number(access.strides[i]));
   }
-  if (access.offset != 0 || terms.empty()) terms += (terms.empty() ? "" : " + ") + std::to_string(access.offset);
+  if (access.offset != 0 || terms.empty()) terms += (terms.empty() ? "" : " + ") + print_number(access.offset);
   return fmt::format("{}[{}]", access.buffer, terms);
 }
 
@@ -32,6 +46,7 @@ std::string print_op(const LoopOp& op) {
     case ExpressionKind::kLoad:
       return fmt::format("load {} {}", dtype, print_access(op.access));
     case ExpressionKind::kConstant:
+      if (op.argument >= 0) return fmt::format("constant {} ${}", dtype, op.argument);
       return c10::isFloatingType(op.dtype) ? fmt::format("constant {} {}", dtype, op.number)
                                            : fmt::format("constant {} {}", dtype, op.integer);
     case ExpressionKind::kIndex:
@@ -48,8 +63,8 @@ std::string print_op(const LoopOp& op) {
 
 std::string print(const Kernel& kernel) {
   auto first_inner = kernel.dims.begin() + kernel.outer;
-  std::string out = fmt::format("kernel rows [{}] inner [{}] vector {}\n", fmt::join(kernel.dims.begin(), first_inner, ", "),
-                                fmt::join(first_inner, kernel.dims.end(), ", "), kernel.vector_rows ? "rows" : "inner");
+  std::string out = fmt::format("kernel rows [{}] inner [{}] vector {}\n", print_sizes(kernel.dims.begin(), first_inner),
+                                print_sizes(first_inner, kernel.dims.end()), kernel.vector_rows ? "rows" : "inner");
   for (std::size_t i = 0; i < kernel.buffers.size(); ++i) {
     out += fmt::format("buffer {} {}{}\n", i, graph::dtype_name(kernel.buffers[i].dtype),
                        kernel.buffers[i].written ? " written" : "");

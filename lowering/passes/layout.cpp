@@ -115,7 +115,7 @@ class LayoutChooser {
 }  // namespace
 
 void choose_layouts(Program& program) {
-  start_measuring_budget();
+  start_measuring_budget(program.options->shared != nullptr);
   keep_freed_memory();
   LayoutChooser(program).run();
   return_free_memory();

@@ -4,6 +4,7 @@
 #include "guards/storage_watch.h"
 #include "guards/torch_python.h"
 #include "lowering/lower.h"
+#include "lowering/shared.h"
 #include "python/compat.h"
 #include "runtime/executable.h"
 #include "trace/callables.h"
@@ -283,7 +284,17 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
   entry.segments.insert(entry.segments.begin(), std::move(segment));
 }
 
-void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs) {
+/// A number that is another one when what lies in the tensor may be.
+static std::uint64_t content_of(const at::Tensor& tensor) {
+  std::size_t content = std::hash<const void*>()(tensor.storage().unsafeGetStorageImpl());
+  auto mix = [&](std::uint64_t part) { content = content * 0x9e3779b97f4a7c15u + part; };
+  mix(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()));
+  mix(static_cast<std::uint64_t>(tensor._version()));
+  mix(guards::alias_epoch(tensor));
+  return content | 1;
+}
+
+void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
   auto start = std::chrono::steady_clock::now();
   Quiet quiet;
   code.lowered = true;
@@ -301,6 +312,10 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
       } else {
         lowering::Options options;
         options.fold_parameters = fold;
+        options.shared = shared;
+        for (std::size_t i = 0; shared && i < inputs.size(); i++) {
+          options.contents.push_back(graph->inputs[i].kind == graph::InputKind::kParameter ? content_of(inputs[i]) : 0);
+        }
         if (options_.dump_count) {
           options.dump = [this](const std::string& stage, const std::string& text) {
             for (std::size_t i = 0; i < options_.dump_count; i++) {
@@ -334,15 +349,18 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   }
   plan.runs++;
   if (stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;
-  if (plan.code.lowered) return refresh_folded(plan.code, *plan.graph, inputs);
+  std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
+  if (!state) state = std::make_unique<lowering::Shared>();
+  auto* shared = static_cast<lowering::Shared*>(state.get());
+  if (plan.code.lowered) return refresh_folded(plan.code, *plan.graph, inputs, shared);
   plan.graph = trace::ShapePlans::concrete(segment, inputs);
   if (!plan.graph) return;
   plan.code.expected.clear();
-  lower(plan.code, *plan.graph, inputs);
+  lower(plan.code, *plan.graph, inputs, shared);
   segment.shapes->note_lowered(plan);
 }
 
-void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs) {
+void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
   std::uint64_t aliases = guards::alias_count();
   for (const auto& folded : code.folded) {
     const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
@@ -351,7 +369,7 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
                 (aliases == code.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (same) continue;
     code.refolds++;
-    lower(code, recorded, inputs);
+    lower(code, recorded, inputs, shared);
     return;
   }
   code.folded_at = aliases;

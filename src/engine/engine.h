@@ -16,6 +16,9 @@
 namespace dynrun::trace {
 struct Break;
 }
+namespace dynrun::lowering {
+class Shared;
+}
 
 namespace dynrun::engine {
 
@@ -64,11 +67,12 @@ class Engine final : public vm::Engine {
   void reject(const trace::EntryPoint& point, std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
-  void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs);
+  /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.
+  void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
   /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
   void prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs);
   /// Makes sure that what was folded into the code still holds; lowers again where it does not.
-  void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs);
+  void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
   void run_apart(PyCodeObject* code);

@@ -202,10 +202,14 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   sizes_asked_ = false;
   if (auto settled = settle_operands(activation, in)) return *settled;
   if (auto settled = settle_unsized(activation, in)) return *settled;
+  const auto effects = static_cast<std::ptrdiff_t>(effects_.size());
   Flow flow = (this->*handler)(activation, in);
   if (!loaded_hosts_.empty()) settle_host_loads(flow, in);
+  const bool late_operator = after_clock_ && flow == Flow::kRun && &machine == &machine_ && runs_after_clock(in);
+  // The segment ends before the instruction: what the handler announced is not its effect.
+  if (flow == Flow::kRun && (leaked_ || late_operator)) effects_.erase(effects_.begin() + effects, effects_.end());
   if (leaked_) flow = settle_leak(flow);
-  if (after_clock_ && flow == Flow::kRun && &machine == &machine_ && runs_after_clock(in)) return cut_unsettled(BreakId::k_changing_number, "an operator after a clock");
+  if (late_operator && flow == Flow::kRun) return cut_unsettled(BreakId::k_changing_number, "an operator after a clock");
   if (flow == Flow::kRaise) segment_.reset();
   return flow;
 }
@@ -274,7 +278,14 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr);
-  if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) specialise_all();
+  if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) {
+    if (raised || !pending_.guarded) {
+      specialise_all();
+    } else {
+      specialise_reachable(pending_.operands);
+      specialise_reachable(pending_.given);
+    }
+  }
   bool nested = &machine != &machine_;
   // A Python exception that recorded code, or C code that called it, catches again: it follows from what is guarded.
   PyObject* exception = raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr;

@@ -157,6 +157,7 @@ class Recorder {
     bool passes_through = false;                   // FOR_ITER of a generator
     enum class Yields : std::uint8_t { kKept, kTruth, kPairs } yields = Yields::kKept;  // what C code does with what a generator gives
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
+    std::vector<python::Ref> given;                // what Python code that C code called meanwhile returned or yielded to it
     std::vector<std::pair<at::Tensor, std::uint32_t>> versions;  // of the tensors among them
     OperatorRecorder::Mark mark{};
     std::size_t effects = 0;
@@ -184,6 +185,8 @@ class Recorder {
   /// From now on the value is the one of this run, by a requirement.
   void specialise(PyObject* object);
   void specialise_all();
+  /// Those that C code can get at from these objects.
+  void specialise_reachable(const std::vector<python::Ref>& objects);
   /// C code that computes with what Python code gives it, or with what an object hides, sees numbers without being seen.
   bool passes_values_through(const bytecode::Instruction& in) const;
   /// Numbers that were read on the way to something else stay what they are.
@@ -384,7 +387,7 @@ class Recorder {
   bool learn_generator(PyObject* generator);
   bool learn_cells(python::Frame* frame);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
-  void look_at_yielded(PyObject* value, const Pending& taker);
+  void look_at_yielded(PyObject* value, Pending& taker);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
   bool truth_is_fixed(PyObject* object);

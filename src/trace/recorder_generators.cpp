@@ -25,8 +25,9 @@ Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
 }
 
 /// C code gets the value: of numbers that it asks for their truth, or takes for keys, the ones of this run are required.
-void Recorder::look_at_yielded(PyObject* value, const Pending& taker) {
+void Recorder::look_at_yielded(PyObject* value, Pending& taker) {
   if (taker.yields == Pending::Yields::kTruth) is_constant(value);
+  if (taker.yields == Pending::Yields::kKept && !hosts_.empty()) taker.given.push_back(python::Ref::borrow(value));
   if (taker.yields != Pending::Yields::kPairs) return;
   const bool pair = PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2;
   if (pair) is_constant(PyTuple_GET_ITEM(value, 0));

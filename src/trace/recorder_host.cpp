@@ -4,6 +4,7 @@
 // from, whatever stack slot, local or container it lies in. Whoever needs the number itself asks `is_constant`, which makes
 // it a constant of the segment; so what does not know of host values is right, only less general.
 
+#include "guards/torch_python.h"
 #include "python/compat.h"
 #include "trace/recorder.h"
 
@@ -84,6 +85,61 @@ void Recorder::specialise_all() {
     if (!volatile_.count(known.second)) settled.push_back(object);
   }
   for (PyObject* object : settled) specialise(object);
+}
+
+namespace {
+
+/// Follows references from an object, as the garbage collector does.
+struct Walk {
+  static constexpr std::size_t kMostObjects = 20000;
+  std::vector<PyObject*> waiting;
+  std::unordered_set<PyObject*> seen;
+
+  void add(PyObject* object) {
+    if (object && seen.insert(object).second) waiting.push_back(object);
+  }
+  bool is_done() const { return waiting.empty() || seen.size() > kMostObjects; }
+  PyObject* next() {
+    PyObject* object = waiting.back();
+    waiting.pop_back();
+    return object;
+  }
+  static int visit(PyObject* object, void* walk) {
+    static_cast<Walk*>(walk)->add(object);
+    return 0;
+  }
+  void follow(PyObject* object) {
+    if (PyType_Check(object) || PyModule_Check(object) || PyCode_Check(object) || guards::is_tensor(object)) return;
+    if (PyFunction_Check(object)) {
+      // Its globals are named by Python code alone, which is recorded.
+      auto* function = reinterpret_cast<PyFunctionObject*>(object);
+      for (PyObject* part : {function->func_closure, function->func_defaults, function->func_kwdefaults, function->func_dict}) add(part);
+    } else if (PyObject_IS_GC(object) && Py_TYPE(object)->tp_traverse) {
+      Py_TYPE(object)->tp_traverse(object, &Walk::visit, this);
+    }
+  }
+};
+
+}  // namespace
+
+void Recorder::specialise_reachable(const std::vector<Ref>& objects) {
+  if (hosts_.empty() || objects.empty()) return;
+  Walk walk;
+  for (const Ref& object : objects) walk.add(object.get());
+  // What is not of this recording holds no host value but those that it was given.
+  for (const PendingEffect& effect : effects_) walk.add(effect.value.get());
+  for (PyObject* list : dirty_) walk.follow(list);
+  std::vector<PyObject*> met;
+  while (!walk.is_done()) {
+    PyObject* object = walk.next();
+    if (auto known = hosts_.find(object); known != hosts_.end()) {
+      if (!volatile_.count(known->second.second)) met.push_back(object);
+    } else if (is_fresh(object) || source_of(object) == guards::kNoSource) {
+      walk.follow(object);
+    }
+  }
+  if (!walk.waiting.empty()) return specialise_all();
+  for (PyObject* object : met) specialise(object);
 }
 
 bool Recorder::passes_values_through(const Instruction& in) const {

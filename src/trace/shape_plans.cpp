@@ -15,7 +15,7 @@ using python::Ref;
 namespace {
 
 constexpr std::size_t kMostPlans = 64;
-constexpr std::size_t kMostLowered = 16;
+constexpr std::size_t kMostLowered = 48;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 

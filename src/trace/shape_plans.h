@@ -32,6 +32,8 @@ class ShapePlans {
   std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   /// The graph with the sizes of this choice.
   static std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs);
+  /// What the code of all plans has in common; the engine's.
+  std::unique_ptr<runtime::LoweringState> lowering_state;
   /// Of the plans that are compiled, so many stay so.
   void note_lowered(ShapePlan& plan);
   /// The recorded graph with the numbers of the recording in the places of sizes and indices.

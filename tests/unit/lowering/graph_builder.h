@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "lowering/lower.h"
+#include "lowering/shared.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/ATen.h>
@@ -151,7 +152,7 @@ struct Checked {
 };
 
 /// Lowers the graph, runs it twice and compares with the replayer; `slack` widens the tolerances, for errors that add up.
-inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = true) {
+inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = true, lowering::Shared* shared = nullptr) {
   Checked checked;
   if (auto problem = graph::verify(*builder.graph())) return {"verify: " + *problem, 0, 0};
   auto copies = [&] {
@@ -166,6 +167,10 @@ inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = 
   };
   lowering::Options options;
   options.fold_parameters = fold;
+  options.shared = shared;
+  // Weights are other ones in each graph.
+  static std::uint64_t next_content = 1;
+  for (std::size_t i = 0; i < builder.inputs().size(); ++i) options.contents.push_back(next_content++);
   std::string failure;
   // A dump makes every pass verify what it gives; a few are enough.
   if (builder.graph()->nodes.size() % 4 == 0) {

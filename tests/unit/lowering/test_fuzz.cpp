@@ -15,7 +15,8 @@ namespace {
 
 class Fuzzer {
  public:
-  explicit Fuzzer(std::uint64_t seed) : random_(seed) { at::manual_seed(seed); }
+  /// `growth` is added to every size but 1: the same graph at other sizes, as far as operators take them.
+  explicit Fuzzer(std::uint64_t seed, std::int64_t growth = 0) : random_(seed), growth_(growth) { at::manual_seed(seed); }
 
   void build(GraphBuilder& b) {
     b_ = &b;
@@ -26,7 +27,9 @@ class Fuzzer {
     std::size_t inputs = 2 + pick(4);
     for (std::size_t i = 0; i < inputs; ++i) {
       c10::ScalarType dtype = kTypes[pick(kTypes.size())];
-      at::Tensor tensor = (at::randn(kShapes[pick(kShapes.size())]) * 2).to(dtype);
+      std::vector<std::int64_t> sizes = kShapes[pick(kShapes.size())];
+      for (std::int64_t& size : sizes) size += size > 1 ? growth_ : 0;
+      at::Tensor tensor = (at::randn(sizes) * 2).to(dtype);
       if (tensor.dim() >= 2 && pick(4) == 0) tensor = tensor.transpose(0, 1);
       if (tensor.size(-1) > 2 && pick(5) == 0) tensor = tensor.slice(-1, 1);
       if (tensor.dim() == 4 && pick(2) == 0) tensor = tensor.contiguous(at::MemoryFormat::ChannelsLast);
@@ -231,17 +234,44 @@ class Fuzzer {
   }
 
   std::mt19937_64 random_;
+  std::int64_t growth_;
   GraphBuilder* b_ = nullptr;
   std::vector<ValueId> values_;
 };
 
 }  // namespace
 
-TEST_CASE("random graphs", "[fuzz]") {
+namespace {
+
+struct Seeds {
+  std::uint64_t first = 1, count = 0;
+};
+
+Seeds chosen_seeds(std::uint64_t usual) {
   const char* seed_text = std::getenv("DYNRUN_FUZZ_SEED");
   const char* count_text = std::getenv("DYNRUN_FUZZ_COUNT");
-  std::uint64_t first = seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1;
-  std::uint64_t count = count_text != nullptr ? std::strtoull(count_text, nullptr, 10) : seed_text != nullptr ? 1 : 60;
+  return {seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1,
+          count_text != nullptr ? std::strtoull(count_text, nullptr, 10) : seed_text != nullptr ? 1 : usual};
+}
+
+}  // namespace
+
+TEST_CASE("random graphs at several sizes", "[fuzz]") {
+  const auto [first, count] = chosen_seeds(20);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    lowering::Shared shared;
+    // The second one makes numbers arguments, the later ones use what it made or find that more of them differ.
+    for (std::int64_t growth : {0, 3, 1, 16, 3, 40}) {
+      GraphBuilder b;
+      Fuzzer(seed, growth).build(b);
+      INFO("DYNRUN_FUZZ_SEED=" << seed << " growth " << growth << "\n" << graph::print(*b.graph()));
+      CHECK(check(b, 20, seed % 5 != 0, &shared).problem == "");
+    }
+  }
+}
+
+TEST_CASE("random graphs", "[fuzz]") {
+  const auto [first, count] = chosen_seeds(60);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     GraphBuilder b;
     Fuzzer(seed).build(b);

@@ -9,7 +9,7 @@ using namespace dynrun::test;
 
 namespace {
 
-std::string loops_of(const char* text) {
+std::string loops_of(const char* text, lowering::Shared* shared = nullptr) {
   auto graph = std::make_shared<graph::Graph>(graph::parse(text));
   REQUIRE(graph::verify(*graph).value_or("") == "");
   std::vector<at::Tensor> inputs;
@@ -22,6 +22,8 @@ std::string loops_of(const char* text) {
   options.dump = [&](const std::string& stage, const std::string& dumped) {
     if (stage == "loops") loops = dumped;
   };
+  options.shared = shared;
+  options.contents.assign(inputs.size(), 0);
   lowering::lower(graph, inputs, options);
   return "\n" + loops;
 }
@@ -48,6 +50,29 @@ buffer 2 float32 written
 store 2[i0] = %4
 
 )");
+}
+
+TEST_CASE("what differs from one size to the next is an argument", "[loops]") {
+  lowering::Shared shared;
+  const char* small = R"(
+input %x: float32[2, 3, 8]
+input %y: float32[3, 1]
+%a: float32[2, 3, 8] = aten::add.Tensor(%x, %y, 1)
+%b: float32[2, 3, 1] = aten::mean.dim(%a, int[2], true)
+return %b
+)";
+  loops_of(small, &shared);
+  const std::string general = loops_of(R"(
+input %x: float32[5, 3, 16]
+input %y: float32[3, 1]
+%a: float32[5, 3, 16] = aten::add.Tensor(%x, %y, 1)
+%b: float32[5, 3, 1] = aten::mean.dim(%a, int[2], true)
+return %b
+)",
+                                       &shared);
+  CHECK(general == R"(
+)");
+  CHECK(loops_of(small, &shared) == general);
 }
 
 TEST_CASE("broadcasting keeps the loops it needs", "[loops]") {

@@ -1,0 +1,34 @@
+#pragma once
+// What lowerings of one graph at several sizes share: kernels that take the sizes as arguments, and what was made of weights.
+
+#include "lowering/loops/family.h"
+
+#include "runtime/executable.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace dynrun::lowering {
+
+class Shared final : public runtime::LoweringState {
+ public:
+  /// A lowering begins of a graph that came with so many values. `contents`: a number for each input that is another one when
+  /// its content may be, 0 for one whose content is not read; `examples`: the inputs. What was made of other contents is forgotten.
+  void start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, std::size_t values);
+  /// The tensor that `make` gives for a value and a form, made once where the value came with the graph. It may depend on
+  /// nothing else but the contents of inputs.
+  at::Tensor constant(graph::ValueId value, const std::string& form, const std::function<at::Tensor()>& make);
+  KernelFamilies& kernels() { return kernels_; }
+
+ private:
+  std::vector<std::uint64_t> contents_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;  // of what was read: no other one comes to lie at their addresses
+  std::size_t values_ = 0;
+  std::map<std::pair<graph::ValueId, std::string>, at::Tensor> constants_;
+  KernelFamilies kernels_;
+};
+
+}  // namespace dynrun::lowering
