@@ -22,7 +22,7 @@ struct Choice {
   int value;
 };
 constexpr std::array kVmChoices{Choice{"auto", kDynrunVmAuto}, Choice{"all", kDynrunVmAll}, Choice{"off", kDynrunVmOff}};
-constexpr std::array kDynamicChoices{Choice{"off", kDynrunDynamicOff}, Choice{"auto", kDynrunDynamicAuto}};
+constexpr std::array kDynamicChoices{Choice{"auto", kDynrunDynamicAuto}, Choice{"on", kDynrunDynamicOn}, Choice{"off", kDynrunDynamicOff}};
 constexpr std::array kExplainChoices{Choice{"text", kDynrunExplainText}, Choice{"json", kDynrunExplainJson}};
 constexpr std::array kStressChoices{Choice{"break", kDynrunStressBreak},   Choice{"guards", kDynrunStressGuards},
                                     Choice{"first", kDynrunStressFirst},   Choice{"extern", kDynrunStressExtern},
@@ -48,7 +48,7 @@ std::string_view needed(std::string_view option, const std::optional<std::string
 void set_help(Options& options, std::optional<std::string_view>) { options.help = true; }
 void set_version(Options& options, std::optional<std::string_view>) { options.version = true; }
 void set_dynamic(Options& options, std::optional<std::string_view> value) {
-  options.dynamic = static_cast<DynrunDynamic>(choose("dynamic", needed("dynamic", value, "off|auto"), kDynamicChoices));
+  options.dynamic = static_cast<DynrunDynamic>(choose("dynamic", needed("dynamic", value, "auto|on|off"), kDynamicChoices));
 }
 
 void set_fullgraph(Options& options, std::optional<std::string_view>) { options.fullgraph = true; }
@@ -117,7 +117,7 @@ constexpr std::array kOptions{
     Option{"dump", "=STAGE[:FILTER]", true, set_dump,
            "show bytecode, graph, loops, llvm, asm or guards of code whose file:line:function holds FILTER"},
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
-    Option{"dynamic", "=off|auto", true, set_dynamic, "off: segments for the sizes that were recorded; auto: sizes that change are left open"},
+    Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
     Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},
     Option{"verify", "", false, set_verify, "run each replay eagerly as well and compare"},
     Option{"stress", "=MODE[,MODE]", true, set_stress, "test modes: break, guards, first, extern, drop, handover"},
@@ -232,7 +232,7 @@ void export_options(const Options& options, const std::string& executable) {
   for (const Choice& choice : kStressChoices) {
     if (options.stress & static_cast<std::uint32_t>(choice.value)) append_word(text, fmt::format("--stress={}", choice.name));
   }
-  if (options.dynamic != kDynrunDynamicOff) append_word(text, fmt::format("--dynamic={}", name_of(options.dynamic, kDynamicChoices)));
+  if (options.dynamic != kDynrunDynamicAuto) append_word(text, fmt::format("--dynamic={}", name_of(options.dynamic, kDynamicChoices)));
   if (options.fullgraph) append_word(text, "--fullgraph");
   if (options.verify) append_word(text, "--verify");
   if (text.empty()) return;

@@ -23,7 +23,7 @@ struct Options {
   std::string stats_file;  // absolute
   std::vector<Dump> dumps;
   std::uint32_t stress = 0;
-  DynrunDynamic dynamic = kDynrunDynamicOff;
+  DynrunDynamic dynamic = kDynrunDynamicAuto;
   bool fullgraph = false;
   bool verify = false;
   bool child = false;      // started by another dynrun, which handed its options down

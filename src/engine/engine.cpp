@@ -111,15 +111,20 @@ std::size_t Engine::heat_key(python::Frame* frame) {
 
 Engine::Engine(const DynrunOptions& options) : options_(options) {}
 
-bool Engine::is_marked(python::Frame* frame) {
-  if (marked_.empty()) return false;
-  auto holds = [&](PyObject* object) {
+const Engine::Mark* Engine::mark_of(python::Frame* frame) const {
+  if (marked_.empty()) return nullptr;
+  auto find = [&](PyObject* object) -> const Mark* {
     auto found = marked_.find(object);
-    return found != marked_.end() && PyWeakref_GET_OBJECT(found->second.get()) == object;
+    return found != marked_.end() && PyWeakref_GET_OBJECT(found->second.weak.get()) == object ? &found->second : nullptr;
   };
-  if (holds(frame->function)) return true;
+  if (const Mark* mark = find(frame->function)) return mark;
   PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
-  return is_module(self) && holds(self);
+  return is_module(self) ? find(self) : nullptr;
+}
+
+DynrunDynamic Engine::dynamic_of(python::Frame* base) const {
+  const Mark* mark = mark_of(base);
+  return mark ? mark->dynamic : options_.dynamic;
 }
 
 void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty) {
@@ -163,7 +168,7 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   bool generator = frame->owner == python::kOwnedByGenerator;
-  if (!generator && is_marked(frame) && !heat_of(frame).rejected) return true;
+  if (!generator && mark_of(frame) && !heat_of(frame).rejected) return true;
   if (!takes_tensors(frame)) {
     loops_.consider(frame->code, frame->globals);
     return false;
@@ -222,7 +227,7 @@ vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation)
   if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
-  return begin_session(machine, activation, is_marked(activation.frame));
+  return begin_session(machine, activation, mark_of(activation.frame) != nullptr);
 }
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
@@ -353,7 +358,7 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   if (!state) state = std::make_unique<lowering::Shared>();
   auto* shared = static_cast<lowering::Shared*>(state.get());
   if (plan.code.lowered) return refresh_folded(plan.code, *plan.graph, inputs, shared);
-  plan.graph = trace::ShapePlans::concrete(segment, inputs);
+  plan.graph = segment.shapes->concrete(segment, inputs);
   if (!plan.graph) return;
   plan.code.expected.clear();
   lower(plan.code, *plan.graph, inputs, shared);
@@ -411,9 +416,9 @@ void Engine::count_replay(const trace::Segment& segment) {
   replayed_operators_ += segment.operators;
 }
 
-void Engine::mark(PyObject* object) {
+void Engine::mark(PyObject* object, DynrunDynamic dynamic) {
   if (PyMethod_Check(object)) object = PyMethod_GET_FUNCTION(object);
-  marked_[object] = Ref::steal(PyWeakref_NewRef(object, nullptr));
+  marked_[object] = {Ref::steal(PyWeakref_NewRef(object, nullptr)), dynamic};
   if (PyErr_Occurred()) {
     PyErr_Clear();
     marked_.erase(object);

@@ -97,7 +97,9 @@ class Engine final : public vm::Engine {
   Loops& loops() { return loops_; }
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
-  void mark(PyObject* function_or_module);
+  void mark(PyObject* function_or_module, DynrunDynamic dynamic);
+  /// Which sizes the recordings that this frame began leave open.
+  DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();
   report::Report report() const;
   void reset_report();
@@ -112,14 +114,18 @@ class Engine final : public vm::Engine {
   /// A machine inside the one that is being recorded.
   vm::Observer* watching(vm::Machine& machine, Session& recording);
   Session* begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now);
-  bool is_marked(python::Frame* frame);
   /// Counts the visit.
   bool is_hot(python::Frame* frame);
 
   DynrunOptions options_;
   std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;
   std::unordered_map<std::size_t, Heat> heat_;
-  std::unordered_map<PyObject*, python::Ref> marked_;  // object -> weak reference
+  struct Mark {
+    python::Ref weak;
+    DynrunDynamic dynamic;
+  };
+  const Mark* mark_of(python::Frame* frame) const;
+  std::unordered_map<PyObject*, Mark> marked_;
   std::vector<std::unique_ptr<Session>> sessions_;
   report::Report report_;
   std::unordered_set<const PyCodeObject*> apart_;

@@ -31,8 +31,9 @@ typedef struct DynrunDump {
   const char* filter;
 } DynrunDump;
 
-/// `--dynamic`: whether sizes that change from call to call are left open.
-enum DynrunDynamic { kDynrunDynamicOff, kDynrunDynamicAuto };
+/// `--dynamic`: which sizes of tensors are left open. auto: those that were others before; on: those of all tensors but
+/// parameters, from the first recording; off: none.
+enum DynrunDynamic { kDynrunDynamicAuto = 0, kDynrunDynamicOn = 1, kDynrunDynamicOff = 2 };
 
 /// The command line, checked. Everything it points to lives as long as the process.
 typedef struct DynrunOptions {

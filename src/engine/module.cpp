@@ -13,8 +13,10 @@ namespace {
 
 PyObject* none() { return Py_NewRef(Py_None); }
 
-PyObject* mark(PyObject*, PyObject* object) {
-  engine()->mark(object);
+PyObject* mark(PyObject*, PyObject* arguments) {
+  PyObject *object = nullptr, *dynamic = nullptr;
+  if (!PyArg_ParseTuple(arguments, "OO", &object, &dynamic)) return nullptr;
+  engine()->mark(object, dynamic == Py_None ? engine()->options().dynamic : dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff);
   return none();
 }
 
@@ -42,7 +44,7 @@ PyObject* call_class(PyObject*, PyObject* callable) { return PyUnicode_FromStrin
 
 PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count().load()); }
 
-PyMethodDef methods[] = {{"_mark", mark, METH_O, nullptr},
+PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},
                          {"_stats", stats_text, METH_NOARGS, nullptr},
                          {"_call_class", call_class, METH_O, "The class of a C callable or of a tensor's attribute: see trace/callables.h."},
@@ -59,16 +61,22 @@ constexpr char kSource[] = R"py(
 import functools as _functools
 import json as _json
 
-def compile(fn=None, **options):
-    """compile(fn_or_module) -> fn_or_module
+def compile(fn=None, *, dynamic=None, **options):
+    """compile(fn_or_module, *, dynamic=None) -> fn_or_module
 
     Records `fn_or_module` at its first call, and compiles it at once. Also as a decorator. Without it dynrun does the same
-    for any function that is called a second time with tensors."""
+    for any function that is called a second time with tensors.
+
+    dynamic: which sizes of tensors may be others on later calls without a new recording. None: as --dynamic says, which is
+    those that did change; True: all from the first recording; False: none. torch._dynamo.mark_dynamic and mark_static of a
+    tensor count before that."""
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynrun.compile() takes None, True or False as dynamic, not {dynamic!r}")
     if fn is None:
-        return lambda f: compile(f, **options)
+        return lambda f: compile(f, dynamic=dynamic, **options)
     if not callable(fn):
         raise TypeError(f"dynrun.compile() takes a function or a module, not {type(fn).__name__!r}")
-    _mark(fn)
+    _mark(fn, None if dynamic is None else bool(dynamic))
     return fn
 
 class disable:

@@ -195,7 +195,7 @@ Decision Session::probe() {
     return run_segment(segment, registers, std::move(*inputs), plan.get());
   }
   // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
-  const bool leaves_sizes_open = engine_.options().dynamic != kDynrunDynamicOff;
+  const bool leaves_sizes_open = engine_.dynamic_of(base_->frame) != kDynrunDynamicOff;
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames);
     if (miss.number) entry.varying.insert(miss.guard);
@@ -260,7 +260,9 @@ void Session::start_recording() {
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
   limits.apart = &engine_.apart();
-  if (engine_.options().dynamic != kDynrunDynamicOff) limits.varying_sizes = &engine_.entry_at(base_, machine_.top).varying_sizes;
+  const DynrunDynamic dynamic = engine_.dynamic_of(base_->frame);
+  limits.all_sizes_vary = dynamic == kDynrunDynamicOn;
+  if (dynamic != kDynrunDynamicOff) limits.varying_sizes = &engine_.entry_at(base_, machine_.top).varying_sizes;
   limits.varying = &engine_.entry_at(base_, machine_.top).varying;
   recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
   scope_.emplace(&recorder_->operators());

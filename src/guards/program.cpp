@@ -343,6 +343,20 @@ std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, s
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
   return facts_.back().open;
 }
+bool Program::is_of_instance(SourceId source) const {
+  for (;; source = sources_[static_cast<std::size_t>(source)].parent) {
+    switch (kind(source)) {
+      case SourceKind::kInstanceDict: return true;
+      // The parents of these are frames, or nothing.
+      case SourceKind::kLocal:
+      case SourceKind::kStack:
+      case SourceKind::kFrameFunction:
+      case SourceKind::kModules:
+      case SourceKind::kConstant: return false;
+      default: break;
+    }
+  }
+}
 void Program::check_same(SourceId a, SourceId b, bool same) {
   add(same ? CheckKind::kSame : CheckKind::kNotSame, a).index = b;
 }

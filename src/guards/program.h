@@ -115,6 +115,8 @@ class Program {
 
   std::size_t size() const { return steps_.size(); }
   SourceKind kind(SourceId source) const { return sources_[static_cast<std::size_t>(source)].kind; }
+  /// Whether the path goes through an instance's attributes: a module's own tensor, say.
+  bool is_of_instance(SourceId source) const;
   std::size_t source_count() const { return sources_.size(); }
   void truncate(std::size_t steps);
 

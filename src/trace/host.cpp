@@ -162,9 +162,9 @@ bool HostProgram::step_holds(std::size_t at, const std::vector<PyObject*>& regis
       values[at] = Ref::steal(PyLong_FromLongLong(guards::tensor_of(registers[static_cast<std::size_t>(step.index)]).size(step.dimension)));
       break;
     case HostKind::kValueSize: {
-      const std::int64_t size = sizes ? sizes->size(step.index, step.dimension, values) : -1;
-      if (size < 0) return false;
-      values[at] = Ref::steal(PyLong_FromLongLong(size));
+      const std::optional<std::int64_t> size = sizes ? sizes->size(step.index, step.dimension, values) : std::nullopt;
+      if (!size) return false;
+      values[at] = Ref::steal(PyLong_FromLongLong(*size));
       break;
     }
     case HostKind::kGenerator: values[at] = copy_generator(registers[static_cast<std::size_t>(step.index)]); break;
@@ -216,7 +216,7 @@ std::string HostProgram::describe(HostId id, const guards::Program& guards) cons
     case HostKind::kGenerator: return guards.describe(step.index);
     case HostKind::kConstant: return shown(step.object.get());
     case HostKind::kSize: return guards::size_path(guards.describe(step.index), static_cast<std::size_t>(step.dimension));
-    case HostKind::kValueSize: return fmt::format("%{}.size({})", step.index, step.dimension);
+    case HostKind::kValueSize: return step.dimension == kContent ? fmt::format("%{}.item()", step.index) : fmt::format("%{}.size({})", step.index, step.dimension);
     case HostKind::kBinary: return fmt::format("({} {} {})", operand(0), kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
     case HostKind::kNegative: return fmt::format("-{}", operand(0));
     case HostKind::kInvert: return fmt::format("~{}", operand(0));

@@ -10,6 +10,7 @@
 #include "python/reference.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,12 +48,15 @@ struct HostStep {
   std::int32_t dimension = 0;
 };
 
+constexpr std::int32_t kContent = -1;
+
 /// Sizes of what the graph computes, before it has run.
 class ValueSizes {
  public:
   virtual ~ValueSizes() = default;
-  /// `hosts`: the values of the steps before. Negative where it cannot be told: the operators would raise.
-  virtual std::int64_t size(std::int32_t value, std::int32_t dimension, const std::vector<python::Ref>& hosts) = 0;
+  /// `dimension`: kContent for the number in a value of one element, which follows from sizes. `hosts`: the values of the steps
+  /// before. Empty where it cannot be told: the operators would raise.
+  virtual std::optional<std::int64_t> size(std::int32_t value, std::int32_t dimension, const std::vector<python::Ref>& hosts) = 0;
 };
 
 class HostProgram {

@@ -1,6 +1,7 @@
 #include "trace/operator_recorder.h"
 
 #include "graph/operators.h"
+#include "graph/visit.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
@@ -157,7 +158,9 @@ void OperatorRecorder::rewind(const Mark& mark) {
   }
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
-  std::erase_if(constant_values_, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
+  for (auto* values : {&constant_values_, &size_values_, &settled_contents_}) {
+    std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
+  }
   std::erase_if(unsized_, [&](const auto& value) { return static_cast<std::size_t>(value.first) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
@@ -514,11 +517,34 @@ bool OperatorRecorder::only_constants(const torch::jit::Stack& stack, std::size_
   return true;
 }
 
+/// Whether a node takes nothing but constants, what follows from sizes, and numbers that decide sizes.
+bool OperatorRecorder::only_sizes(const graph::Node& node) const {
+  bool only = true;
+  graph::visit_values(node, [&](graph::ValueId id) {
+    auto host = host_inputs_.find(id);
+    const bool size = host != host_inputs_.end() && sized_hosts_.count(host->second) != 0;
+    only = only && (size || is_constant(id) || follows_from_sizes(id));
+  });
+  return only;
+}
+
+/// The number of a settled value, or its truth, and nothing else.
+bool OperatorRecorder::looks_at_settled(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  const std::string& name = op.schema().name();
+  return name != "aten::equal" && name != "aten::allclose" && stack[first].isTensor() && settled_contents_.count(find(stack[first].toTensor())) != 0;
+}
+
 void OperatorRecorder::note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments) {
   const std::string& name = op.schema().name();
   bool writes = op.schema().is_mutable();
   bool deterministic = !op.hasTag(at::Tag::nondeterministic_seeded) && name.find("empty") == std::string::npos && name.rfind("aten::", 0) == 0;
   if (writes && !(constant_arguments && deterministic)) constant_values_.clear();  // views may show what was written
+  if (writes) size_values_.clear();
+  if (!writes && deterministic && !constant_arguments && only_sizes(node)) {
+    for (graph::ValueId output : node.outputs) {
+      if (output != graph::kNoValue) size_values_.insert(output);
+    }
+  }
   if (!constant_arguments || !deterministic) return;
   for (graph::ValueId output : node.outputs) {
     if (output != graph::kNoValue) constant_values_.insert(output);
@@ -539,7 +565,10 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     return;
   }
   host_calls_++;
-  const bool constant_arguments = host_arguments.empty() && index_parts.empty() && only_constants(*stack, first);
+  const bool constant_index = std::all_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) {
+    return std::all_of(part.numbers.begin(), part.numbers.end(), [](const IndexNumber& number) { return number.host < 0; });
+  });
+  const bool constant_arguments = host_arguments.empty() && constant_index && only_constants(*stack, first);
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::detach_") {
     const at::Tensor& self = (*stack)[first].toTensor();
     if (find(self) != graph::kNoValue && !self.requires_grad() && !self.is_view()) {
@@ -548,7 +577,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
       return;
     }
   }
-  if (refusal_ == Refusal::kNone && constant_arguments && looks_at_data(op)) {
+  if (refusal_ == Refusal::kNone && looks_at_data(op) && (constant_arguments || looks_at_settled(op, *stack, first))) {
     looked_at_++;
     op.callBoxed(stack);
     return;

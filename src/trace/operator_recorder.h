@@ -67,6 +67,10 @@ class OperatorRecorder {
 
   /// Whether a value follows from constants alone (a position index, a mask of sizes): the same on every replay.
   bool is_constant(graph::ValueId id) const { return constant_values_.count(id) != 0; }
+  /// Whether a value follows from constants and from numbers that decide sizes: the same on every replay at the same sizes.
+  bool follows_from_sizes(graph::ValueId id) const { return size_values_.count(id) != 0; }
+  /// The one number in such a value is required to be what it is now: it may be looked at.
+  void settle_content(graph::ValueId id) { settled_contents_.insert(id); }
   /// Operators that were run on such values only to look at a number, and are not nodes.
   std::size_t looked_at() const { return looked_at_; }
 
@@ -142,6 +146,8 @@ class OperatorRecorder {
     graph::ValueId value;
   };
   bool bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
+  bool only_sizes(const graph::Node& node) const;
+  bool looks_at_settled(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   graph::Argument host_input(std::int32_t host, const c10::Scalar& number, bool sized);
   bool bind_list(const c10::Argument& formal, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   bool bind_index(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
@@ -166,7 +172,7 @@ class OperatorRecorder {
   Refusal refusal_ = Refusal::kNone;
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
-  std::unordered_set<graph::ValueId> constant_values_;
+  std::unordered_set<graph::ValueId> constant_values_, size_values_, settled_contents_;
   std::unordered_map<graph::ValueId, graph::ValueId> unsized_;  // by value: the first one that had its size
   bool takes_unsized_ = false;  // the operator that is being recorded
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;

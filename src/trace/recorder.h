@@ -106,6 +106,7 @@ class Recorder {
     bool break_after_operator = false;
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
+    bool all_sizes_vary = false;                                     // of tensors that are no parameters or a module's own
     const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers that are read as host values
   };
   Recorder(vm::Machine& machine, vm::Activation* base, Limits limits);
@@ -256,11 +257,14 @@ class Recorder {
   bool records_sizes() const { return limits_.varying_sizes != nullptr && !sizes_fixed_; }
   /// Whether tensors' sizes are to be read as host values.
   bool sizes_vary() const { return !sizes_fixed_ && (!open_tensors_.empty() || !operators_.sized_hosts().empty()); }
+  /// The number in a tensor of one element that follows from sizes stays what it is now. False for another tensor.
+  bool require_content(PyObject* tensor);
   bool has_open_sizes(PyObject* tensor);
   /// A torch.Size that holds host values.
   bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }
   void learn_outside_tensor(PyObject* object, guards::SourceId source);
   void fix_sizes();
+  std::unordered_map<graph::ValueId, std::int64_t> contents_;  // that are required
   HostId size_host(PyObject* tensor, std::int64_t dimension);
   HostId size_or_constant(PyObject* tensor, std::int64_t dimension);
   HostId element_count(PyObject* tensor);

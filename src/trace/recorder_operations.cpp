@@ -48,7 +48,7 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   }
   if (guards::is_tensor(object)) {
     bool constant = guards::is_plain_tensor(object) && operators_.is_constant(operators_.find(guards::tensor_of(object)));
-    return constant ? Truth::kKnown : Truth::kTensor;
+    return constant || require_content(object) ? Truth::kKnown : Truth::kTensor;
   }
   if (PyFunction_Check(object) || PyMethod_Check(object) || PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) {
     return PyType_Check(object) && Py_TYPE(object) != &PyType_Type ? Truth::kUnknown : Truth::kKnown;

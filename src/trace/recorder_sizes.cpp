@@ -38,6 +38,28 @@ bool holds_only_tensors(PyObject* object) {
 
 std::int64_t number_of(PyObject* object) { return PyLong_AsLongLong(object); }
 
+/// What torch._dynamo.mark_dynamic and its kin have said of a tensor's dimensions, a bit each.
+struct SizeMarks {
+  std::uint64_t varying = 0, fixed = 0;
+};
+
+std::uint64_t dimensions_in(PyObject* attributes, const char* name) {
+  PyObject* set = PyDict_GetItemString(attributes, name);
+  std::uint64_t bits = 0;
+  for (long i = 0; set && PyAnySet_CheckExact(set) && i < 64; i++) {
+    Ref dimension = Ref::steal(PyLong_FromLong(i));
+    if (PySet_Contains(set, dimension.get()) == 1) bits |= std::uint64_t{1} << i;
+  }
+  return bits;
+}
+
+SizeMarks marks_of(PyObject* tensor) {
+  PyObject* attributes = guards::instance_dict(tensor);
+  if (attributes == nullptr || PyDict_GET_SIZE(attributes) == 0) return {};
+  return {dimensions_in(attributes, "_dynamo_dynamic_indices") | dimensions_in(attributes, "_dynamo_weak_dynamic_indices"),
+          dimensions_in(attributes, "_dynamo_static_indices")};
+}
+
 }  // namespace
 
 /// Leaves the sizes of an outside tensor open that have changed before.
@@ -45,8 +67,12 @@ void Recorder::learn_outside_tensor(PyObject* object, SourceId source) {
   const at::Tensor& tensor = guards::tensor_of(object);
   const std::string path = guards_.describe(source);
   std::uint64_t open = 0;
+  const bool all = limits_.all_sizes_vary && !(tensor.is_leaf() && tensor.requires_grad()) && !guards_.is_of_instance(source);
+  const SizeMarks marks = records_sizes() ? marks_of(object) : SizeMarks();
   for (std::int64_t i = 0; records_sizes() && i < tensor.dim() && i < 64; i++) {
-    if (limits_.varying_sizes->count(guards::size_path(path, static_cast<std::size_t>(i)))) open |= std::uint64_t{1} << i;
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    const bool varies = all || (marks.varying & bit) || limits_.varying_sizes->count(guards::size_path(path, static_cast<std::size_t>(i)));
+    if (varies && !(marks.fixed & bit)) open |= bit;
   }
   open = guards_.check_tensor(source, tensor, open);
   outside_tensors_[tensor.unsafeGetTensorImpl()] = {source, path};
@@ -56,9 +82,22 @@ void Recorder::learn_outside_tensor(PyObject* object, SourceId source) {
 }
 
 bool Recorder::has_open_sizes(PyObject* tensor) {
-  if (!sizes_vary() || !guards::is_plain_tensor(tensor)) return false;
+  if (!sizes_vary() || !guards::is_plain_tensor(tensor) || is_unsized(tensor)) return false;
   c10::TensorImpl* impl = guards::tensor_of(tensor).unsafeGetTensorImpl();
   return open_tensors_.count(impl) != 0 || outside_tensors_.count(impl) == 0;
+}
+
+bool Recorder::require_content(PyObject* object) {
+  if (!sizes_vary() || !guards::is_plain_tensor(object) || is_unsized(object)) return false;
+  const at::Tensor& tensor = guards::tensor_of(object);
+  const graph::ValueId id = operators_.find(tensor);
+  if (!operators_.follows_from_sizes(id) || tensor.numel() != 1 || !c10::isIntegralType(tensor.scalar_type(), true)) return false;
+  UnrecordedScope unrecorded;
+  contents_[id] = tensor.item().toLong();
+  Ref now = Ref::steal(PyLong_FromLongLong(contents_[id]));
+  host_.require_equal(host_.size(HostKind::kValueSize, id, kContent), now.get());
+  operators_.settle_content(id);
+  return true;
 }
 
 /// The sizes of this recording are those of every replay.
@@ -414,15 +453,17 @@ void Recorder::finish_sizes() {
     inputs_[i].unsafeGetTensorImpl()->set_wrapped_number(true);
   }
   if (!sizes_fixed_ && !sizes_vary()) return;
+  std::vector<HostId> sized;
+  for (const auto& [host, value] : operators_.sized_hosts()) sized.push_back(host);
   if (!sizes_fixed_ && may_have_plans(*segment_, inputs_)) {
-    std::vector<HostId> sized;
-    for (const auto& [host, value] : operators_.sized_hosts()) sized.push_back(host);
     segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized));
     return;
   }
   fix_sizes();
-  host_.fix_value_sizes([this](std::int32_t value, std::int32_t dimension) { return segment_->graph->type_of(value).sizes[static_cast<std::size_t>(dimension)]; });
-  if (std::shared_ptr<graph::Graph> fixed = ShapePlans::with_numbers(*segment_, inputs_)) segment_->graph = fixed;
+  host_.fix_value_sizes([this](std::int32_t value, std::int32_t dimension) {
+    return dimension == kContent ? contents_.at(value) : segment_->graph->type_of(value).sizes[static_cast<std::size_t>(dimension)];
+  });
+  if (std::shared_ptr<graph::Graph> fixed = ShapePlans::with_numbers(*segment_, inputs_, sized)) segment_->graph = fixed;
 }
 
 }  // namespace dynrun::trace

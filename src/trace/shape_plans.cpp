@@ -1,11 +1,14 @@
 #include "trace/shape_plans.h"
 
 #include "graph/shapes.h"
+#include "graph/visit.h"
 #include "guards/torch_python.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <set>
 
 namespace dynrun::trace {
 
@@ -29,17 +32,19 @@ class ShapeWalk final : public ValueSizes {
     for (std::size_t i = 0; i < inputs.size(); i++) {
       const ValueId value = graph_.inputs[i].value;
       const at::Tensor& tensor = inputs[i];
+      inputs_[value] = tensor;
       if (numbers_.count(value) == 0) values_[at(value)] = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).requires_grad(false));
       else if (tensor.defined()) values_[at(value)] = tensor;
     }
   }
 
-  std::int64_t size(std::int32_t value, std::int32_t dimension, const std::vector<Ref>& hosts) override {
-    if (!advance(hosts, value)) return -1;
+  std::optional<std::int64_t> size(std::int32_t value, std::int32_t dimension, const std::vector<Ref>& hosts) override {
+    if (!advance(hosts, value)) return std::nullopt;
     const at::Tensor tensor = values_[at(value)].toTensor();
-    if (dimension >= tensor.dim()) return -1;
-    answers_.push_back(tensor.size(dimension));
-    return answers_.back();
+    if (dimension >= tensor.dim()) return std::nullopt;
+    const std::optional<std::int64_t> answer = dimension == kContent ? content(value, hosts) : tensor.size(dimension);
+    if (answer) answers_.push_back(*answer);
+    return answer;
   }
 
   bool finish(const std::vector<Ref>& hosts) { return advance(hosts, graph::kNoValue); }
@@ -68,6 +73,41 @@ class ShapeWalk final : public ValueSizes {
     return value == graph::kNoValue || values_[at(value)].isTensor();
   }
 
+  /// Nodes that a value needs, as they come.
+  std::vector<const graph::Node*> nodes_for(ValueId wanted) const {
+    std::set<ValueId> needed = {wanted};
+    std::vector<const graph::Node*> nodes;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      if (std::none_of(node->outputs.begin(), node->outputs.end(), [&](ValueId id) { return needed.count(id) != 0; })) continue;
+      nodes.insert(nodes.begin(), &*node);
+      graph::visit_values(*node, [&](ValueId id) { needed.insert(id); });
+    }
+    return nodes;
+  }
+
+  /// The number in a value that follows from sizes: what it needs is computed, which is little.
+  std::optional<std::int64_t> content(ValueId wanted, const std::vector<Ref>& hosts) const {
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    std::unordered_map<ValueId, c10::IValue> known;
+    auto value = [&](ValueId id) -> const c10::IValue& {
+      auto number = numbers_.find(id);
+      if (known.count(id) == 0) known[id] = number != numbers_.end() ? number_tensor(hosts[at(number->second)].get()) : inputs_.at(id);
+      return known.at(id);
+    };
+    try {
+      const at::NoGradGuard no_grad;
+      for (const graph::Node* node : nodes_for(wanted)) {
+        torch::jit::Stack stack;
+        runtime::push_arguments(*node, value, stack);
+        node->op.callBoxed(stack);
+        runtime::take_results(*node, stack, [&](ValueId id, c10::IValue result) { known[id] = std::move(result); });
+      }
+      return known.at(wanted).toTensor().item().toLong();
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
   void run(const graph::Node& node, const std::vector<Ref>& hosts) {
     const std::function<const c10::IValue&(ValueId)> value = [&](ValueId id) -> const c10::IValue& {
       auto number = numbers_.find(id);
@@ -82,6 +122,7 @@ class ShapeWalk final : public ValueSizes {
 
   const graph::Graph& graph_;
   std::vector<c10::IValue> values_;
+  std::unordered_map<ValueId, at::Tensor> inputs_;
   std::unordered_map<ValueId, HostId> numbers_;
   std::size_t next_ = 0;
   std::vector<std::int64_t> answers_;
@@ -91,7 +132,9 @@ class ShapeWalk final : public ValueSizes {
 class KnownSizes final : public ValueSizes {
  public:
   explicit KnownSizes(const std::vector<std::int64_t>& answers) : answers_(answers) {}
-  std::int64_t size(std::int32_t, std::int32_t, const std::vector<Ref>&) override { return next_ < answers_.size() ? answers_[next_++] : -1; }
+  std::optional<std::int64_t> size(std::int32_t, std::int32_t, const std::vector<Ref>&) override {
+    return next_ < answers_.size() ? std::optional(answers_[next_++]) : std::nullopt;
+  }
 
  private:
   const std::vector<std::int64_t>& answers_;
@@ -206,29 +249,33 @@ void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::in
     auto list = type->cast<c10::ListType>();
     if (!argument.is_list() || !list || !is_sized(*list->getElementType())) continue;
     std::vector<std::int64_t> items;
-    for (const graph::Argument& item : argument.items()) items.push_back(item.is_value() ? numbers.at(item.value()) : item.constant().toInt());
+    for (const graph::Argument& item : argument.items()) {
+      if (!item.is_value()) items.push_back(item.constant().toInt());
+      else if (auto number = numbers.find(item.value()); number != numbers.end()) items.push_back(number->second);
+    }
+    if (items.size() != argument.items().size()) continue;
     argument = graph::Argument::constant(c10::IValue(std::move(items)));
   }
 }
 
 }  // namespace
 
-std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized) {
   auto graph = std::make_shared<graph::Graph>(*segment.graph);
   std::unordered_map<ValueId, std::int64_t> numbers;
   for (const auto& [input, host] : segment.host_inputs) {
-    (void)host;
     const at::Tensor& number = inputs[at(input)];
-    if (number.scalar_type() == at::kLong) numbers[graph->inputs[at(input)].value] = number.item<std::int64_t>();
+    const bool decides_sizes = std::find(sized.begin(), sized.end(), host) != sized.end();
+    if (decides_sizes && number.scalar_type() == at::kLong) numbers[graph->inputs[at(input)].value] = number.item<std::int64_t>();
   }
   for (graph::Node& node : graph->nodes) settle_numbers(node, numbers);
   return graph;
 }
 
-std::shared_ptr<graph::Graph> ShapePlans::concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+std::shared_ptr<graph::Graph> ShapePlans::concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) const {
   ShapeWalk walk(segment, inputs);
   if (!walk.finish({})) return nullptr;
-  std::shared_ptr<graph::Graph> graph = with_numbers(segment, inputs);
+  std::shared_ptr<graph::Graph> graph = with_numbers(segment, inputs, sized_);
   for (std::size_t i = 0; i < graph->values.size(); i++) {
     if (graph->values[i].is_tensor()) graph->values[i].type = walk.type_of(static_cast<ValueId>(i));
   }

@@ -31,13 +31,14 @@ class ShapePlans {
   /// Runs the host program behind guards that hold. The plan for what it was given, or null where the segment does not apply.
   std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   /// The graph with the sizes of this choice.
-  static std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs);
+  std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) const;
   /// What the code of all plans has in common; the engine's.
   std::unique_ptr<runtime::LoweringState> lowering_state;
   /// Of the plans that are compiled, so many stay so.
   void note_lowered(ShapePlan& plan);
-  /// The recorded graph with the numbers of the recording in the places of sizes and indices.
-  static std::shared_ptr<graph::Graph> with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs);
+  /// The recorded graph with the numbers among `inputs` in the places of the host values `sized`. Others stay inputs: they may
+  /// be other numbers at the same sizes.
+  static std::shared_ptr<graph::Graph> with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized);
 
  private:
   using Key = std::vector<std::int64_t>;
