@@ -132,7 +132,7 @@ DYNRUN_API Callable Engine::load(const std::string& path, const std::string& nam
   PyObject* found = PyDict_GetItemString(globals.get(), name.c_str());
   if (found == nullptr) throw Error(path + " defines no " + name);
   if (!PyCallable_Check(found)) throw Error(name + " in " + path + " cannot be called");
-  engine::engine()->mark(found, engine::engine()->options().dynamic);
+  engine::engine()->mark(found);
   return Callable(std::unique_ptr<Callable::State>(new Callable::State{Py_NewRef(found)}));
 }
 

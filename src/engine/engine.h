@@ -97,6 +97,7 @@ class Engine final : public vm::Engine {
   Loops& loops() { return loops_; }
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
+  void mark(PyObject* function_or_module) { mark(function_or_module, options_.dynamic); }
   void mark(PyObject* function_or_module, DynrunDynamic dynamic);
   /// Which sizes the recordings that this frame began leave open.
   DynrunDynamic dynamic_of(python::Frame* base) const;

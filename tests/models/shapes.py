@@ -65,14 +65,23 @@ def thunks(function, all_inputs):
     return [harness.thunk(function, *inputs) for inputs in all_inputs]
 
 
-def timed_ratio(dynamic, static, runs):
-    """Medians of calls in turns, in milliseconds."""
-    times = ([], [])
+def timed(call, kept):
+    """Milliseconds. The result is kept: what nobody has is not computed when the timing loop itself is recorded."""
+    began = time.perf_counter()
+    kept.append(call())
+    ended = time.perf_counter()
+    kept.clear()
+    return (ended - began) * 1e3
+
+
+def medians(calls, runs):
+    """Of each call's milliseconds, called in turns."""
+    kept, times = [], [[] for _ in calls]
+    for call in calls * 3:
+        timed(call, kept)
     for _ in range(runs):
-        for call, into in zip((dynamic, static), times):
-            began = time.perf_counter()
-            call()
-            into.append((time.perf_counter() - began) * 1e3)
+        for call, into in zip(calls, times):
+            into.append(timed(call, kept))
     return [statistics.median(into) for into in times]
 
 
@@ -106,11 +115,7 @@ def measure(name, options, dynrun):
         dynrun.compile(of_one_size, dynamic=False)
         ratios, speedups = [], []
         for i in random.Random(1).sample(range(len(sizes)), min(TIMED, len(sizes))):
-            static = harness.thunk(of_one_size, *given[i])
-            for _ in range(3):
-                static(), calls[i]()
-            many, one = timed_ratio(calls[i], static, options.runs)
-            plain, _ = timed_ratio(eager[i], calls[i], max(3, options.runs // 3))
+            many, one, plain = medians([calls[i], harness.thunk(of_one_size, *given[i]), eager[i]], options.runs)
             ratios.append(many / one)
             speedups.append(plain / many)
     return {"name": name, "sizes": len(sizes), "segments": stats["segments_compiled"], "compile_seconds": stats["compile_seconds"], "seconds": seconds,
@@ -145,6 +150,6 @@ def measure_peer(name, options):
         seconds = time.perf_counter() - began
         speedups = []
         for i in random.Random(1).sample(range(len(sizes)), min(TIMED, len(sizes))):
-            mine, plain = timed_ratio(harness.thunk(fast, *given[i]), harness.thunk(model, *given[i]), max(3, options.runs // 3))
+            mine, plain = medians([harness.thunk(fast, *given[i]), harness.thunk(model, *given[i])], options.runs)
             speedups.append(plain / mine)
     return {"graphs": counters["stats"]["unique_graphs"], "seconds": seconds, "over_eager": statistics.geometric_mean(speedups)}

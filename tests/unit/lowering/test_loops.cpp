@@ -58,7 +58,7 @@ TEST_CASE("what differs from one size to the next is an argument", "[loops]") {
 input %x: float32[2, 3, 8]
 input %y: float32[3, 1]
 %a: float32[2, 3, 8] = aten::add.Tensor(%x, %y, 1)
-%b: float32[2, 3, 1] = aten::mean.dim(%a, int[2], true)
+%b: float32[2, 3, 1] = aten::mean.dim(%a, int[2], true, None)
 return %b
 )";
   loops_of(small, &shared);
@@ -66,11 +66,23 @@ return %b
 input %x: float32[5, 3, 16]
 input %y: float32[3, 1]
 %a: float32[5, 3, 16] = aten::add.Tensor(%x, %y, 1)
-%b: float32[5, 3, 1] = aten::mean.dim(%a, int[2], true)
+%b: float32[5, 3, 1] = aten::mean.dim(%a, int[2], true, None)
 return %b
 )",
                                        &shared);
   CHECK(general == R"(
+kernel rows [$0, 3] inner [$1] vector inner
+buffer 0 float32
+buffer 1 float32
+buffer 2 float32 written
+%0 = load float32 0[i0*$2 + i1*$1 + i2]
+%1 = load float32 1[i1]
+%2 = add float32 %0 %1
+%3 = reduce sum float32 %2
+%4 = constant float32 $3
+%5 = div float32 %3 %4
+store row 2[i0*3 + i1] = %5
+
 )");
   CHECK(loops_of(small, &shared) == general);
 }

@@ -1,0 +1,122 @@
+"""sizes.py: how many segments functions get whose sizes change. Run under dynrun."""
+
+import gc
+import resource
+import sys
+
+import dynrun
+import torch
+
+
+def layers(x, w):
+    n = x.shape[0]
+    y = torch.relu(x @ w).view(n, 4, -1).softmax(-1).sum(1)
+    return y + torch.arange(n).unsqueeze(1) / n, y.mean(0)
+
+
+def packed(x):
+    """A branch on a tensor that follows from sizes."""
+    positions = torch.arange(x.shape[1]).unsqueeze(0)
+    jumps = (torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1) != 1).cumsum(-1)
+    return x + positions if (jumps[:, -1] == 0).all() else x
+
+
+def rows(count, width=8):
+    return torch.arange(count * width, dtype=torch.float32).reshape(count, width) / (count * width)
+
+
+def on_each(function, inputs):
+    """Calls from C, so that no caller is part of what is recorded."""
+    return list(map(function, *zip(*inputs)))
+
+
+def segments(function, inputs, dynamic=None):
+    """How many segments the calls got; their results are checked against eager's."""
+    with dynrun.disable():
+        expected = [function(*given) for given in inputs]
+    dynrun.reset()
+    dynrun.compile(function, dynamic=dynamic)
+    dynrun.reset_stats()
+    results = on_each(function, inputs)
+    count = dynrun.stats()["segments_compiled"]
+    with dynrun.disable():
+        torch.testing.assert_close(results, expected)
+    return count
+
+
+def a_segment_for_the_first_size_and_one_for_all_others():
+    w = torch.ones(8, 12)
+    assert segments(layers, [(rows(n), w) for n in (3, 4, 5, 9, 17, 4, 30)]) <= 2
+
+
+def a_thousand_sizes():
+    w = torch.ones(8, 12)
+    sizes = [2 + (n * 37) % 1000 for n in range(1000)]
+    assert segments(layers, [(rows(n), w) for n in sizes[:500]]) <= 4
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    dynrun.reset_stats()
+    on_each(layers, [(rows(n), w) for n in sizes])
+    assert dynrun.stats()["segments_compiled"] == 0
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 32 * 1024, f"{grown} KiB more after as many again"
+
+
+def a_size_that_decides():
+    assert segments(packed, [(rows(2, n),) for n in (4, 5, 6, 7, 20, 9, 30)]) <= 2
+
+
+def all_sizes_open_from_the_first():
+    w = torch.ones(8, 12)
+    assert segments(layers, [(rows(n), w) for n in (3, 4, 5, 9, 17)], dynamic=True) == 1
+
+
+def no_size_open():
+    w = torch.ones(8, 12)
+    assert segments(layers, [(rows(n), w) for n in (3, 4, 5, 9)], dynamic=False) == 4
+
+
+def marked(how, dimensions, sizes=(3, 4, 5, 9)):
+    inputs = [(rows(n), torch.ones(8, 12)) for n in sizes]
+    for x, _ in inputs:
+        setattr(x, how, dimensions)  # as torch._dynamo.mark_dynamic and mark_static do
+    return segments(layers, inputs)
+
+
+def marked_as_varying():
+    assert marked("_dynamo_dynamic_indices", {0}) == 1
+
+
+def marked_as_fixed():
+    assert marked("_dynamo_static_indices", {0}) == 4
+
+
+def masks_and_open_sizes():
+    """What tensor data decides is never a number of the segment, whatever sizes are open."""
+
+    def function(x):
+        chosen = x[x > x.mean()]
+        return chosen * 2, x.shape[0] + 1
+
+    segments(function, [(rows(n),) for n in (3, 4, 5, 6, 7)])
+
+
+CASES = [a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+         marked_as_varying, marked_as_fixed, masks_and_open_sizes]
+
+
+def main():
+    wanted = next((argument.split("=", 1)[1] for argument in sys.argv[1:] if argument.startswith("--filter=")), "")
+    failed = 0
+    cases = [case for case in CASES if wanted in case.__name__]
+    for case in cases:
+        try:
+            case()
+        except Exception as error:
+            failed += 1
+            print(f"FAIL {case.__name__}: {type(error).__name__} {error}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
