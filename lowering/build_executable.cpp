@@ -179,10 +179,10 @@ class PlanBuilder {
 
   std::unique_ptr<runtime::Step> make_step(Unit& unit) {
     if (unit.is_kernel()) {
-      const Kernel& kernel = kernels_[next_kernel_];
+      const std::size_t index = next_kernel_++;
+      const Kernel& kernel = kernels_[index];
       std::vector<runtime::SlotId> slots;
       for (const LoopBuffer& buffer : kernel.buffers) slots.push_back(buffer.value);
-      const std::size_t index = next_kernel_++;
       return cpu::make_kernel_step(kernel, functions_[index], std::move(forms_[index].arguments), std::move(slots));
     }
     if (unit.is_library()) {

@@ -21,10 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 
 import harness  # noqa: E402
 
-dynrun = harness.load_dynrun()
-EXECUTABLE = pathlib.Path(os.environ.get("DYNRUN", ROOT / "build" / "release" / "dynrun"))
-if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
-    os.execv(EXECUTABLE, [str(EXECUTABLE), os.path.abspath(__file__), *sys.argv[1:]])
+dynrun = harness.under_dynrun(__file__)
 
 import torch  # noqa: E402
 

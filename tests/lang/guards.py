@@ -8,7 +8,6 @@ from in place: there the old segment need not survive.
 """
 
 import argparse
-import os
 import pathlib
 import sys
 import types
@@ -18,10 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 
 import harness  # noqa: E402
 
-dynrun = harness.load_dynrun()
-EXECUTABLE = ROOT / "build" / "release" / "dynrun"
-if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
-    os.execv(EXECUTABLE, [str(EXECUTABLE), os.path.abspath(__file__), *sys.argv[1:]])
+dynrun = harness.under_dynrun(__file__)
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402

@@ -2,7 +2,6 @@
 """How many segments functions get whose sizes change. Run as `dynrun tests/lang/sizes.py [--filter=NAME]`."""
 
 import gc
-import os
 import pathlib
 import resource
 import sys
@@ -12,10 +11,7 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 
 import harness  # noqa: E402
 
-dynrun = harness.load_dynrun()
-EXECUTABLE = ROOT / "build" / "release" / "dynrun"
-if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
-    os.execv(EXECUTABLE, [str(EXECUTABLE), os.path.abspath(__file__), *sys.argv[1:]])
+dynrun = harness.under_dynrun(__file__)
 
 import torch  # noqa: E402
 

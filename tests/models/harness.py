@@ -3,9 +3,12 @@
 import contextlib
 import json
 import os
+import pathlib
 import sys
 import traceback
 import types
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def load_dynrun():
@@ -23,6 +26,15 @@ def load_dynrun():
 
 def is_real(dynrun):
     return getattr(dynrun, "real", True)
+
+
+def under_dynrun(script):
+    """`load_dynrun()`; where plain python runs `script` and dynrun is built, runs it again under that, with the same arguments."""
+    dynrun = load_dynrun()
+    executable = pathlib.Path(os.environ.get("DYNRUN", ROOT / "build" / "release" / "dynrun"))
+    if not is_real(dynrun) and executable.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
+        os.execv(executable, [str(executable), os.path.abspath(script), *sys.argv[1:]])
+    return dynrun
 
 
 def thunk(function, args=(), kwargs=None):

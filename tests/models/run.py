@@ -8,7 +8,6 @@ is a forked child, so that one crash fails one check.
 import argparse
 import contextlib
 import copy
-import os
 import pathlib
 import sys
 import time
@@ -19,10 +18,7 @@ sys.path.insert(0, str(HERE))
 
 import harness  # noqa: E402
 
-dynrun = harness.load_dynrun()
-EXECUTABLE = HERE.parent.parent / "build" / "release" / "dynrun"
-if not harness.is_real(dynrun) and EXECUTABLE.exists() and "DYNRUN_TESTS_PLAIN" not in os.environ:
-    os.execv(EXECUTABLE, [str(EXECUTABLE), str(HERE / "run.py"), *sys.argv[1:]])
+dynrun = harness.under_dynrun(__file__)
 
 import leaks  # noqa: E402
 import torch  # noqa: E402
