@@ -2,6 +2,19 @@
 
 namespace dynrun::lowering {
 
+std::vector<std::uint64_t> Shared::steady(std::vector<std::uint64_t> contents) {
+  constexpr int kMostChanges = 2;
+  changes_.resize(contents.size(), 0);
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (i < seen_.size() && seen_[i] != contents[i]) ++changes_[i];
+  }
+  seen_ = contents;
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (changes_[i] >= kMostChanges) contents[i] = 0;
+  }
+  return contents;
+}
+
 void Shared::start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, std::size_t values) {
   if (contents != contents_) {
     constants_.clear();

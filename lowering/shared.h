@@ -15,6 +15,8 @@ namespace dynrun::lowering {
 
 class Shared final : public runtime::LoweringState {
  public:
+  /// The contents without those of inputs that keep changing (a cache that grows): these are 0, not worth being read.
+  std::vector<std::uint64_t> steady(std::vector<std::uint64_t> contents);
   /// A lowering begins of a graph that came with so many values. `contents`: a number for each input that is another one when
   /// its content may be, 0 for one whose content is not read; `examples`: the inputs. What was made of other contents is forgotten.
   void start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, std::size_t values);
@@ -25,6 +27,8 @@ class Shared final : public runtime::LoweringState {
 
  private:
   std::vector<std::uint64_t> contents_;
+  std::vector<std::uint64_t> seen_;  // contents when `steady` was last asked
+  std::vector<int> changes_;         // of each of them
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;  // of what was read: no other one comes to lie at their addresses
   std::size_t values_ = 0;
   std::map<std::pair<graph::ValueId, std::string>, at::Tensor> constants_;

@@ -126,6 +126,7 @@ class Functionaliser {
 
   static bool may_alias(const Node& node) {
     bool annotated = false;
+    if (node.op.operator_name().name == "aten::to") return false;  // its argument itself, see take_identity, or a copy
     for (const c10::Argument& formal : node.op.schema().arguments()) {
       if (formal.alias_info() == nullptr) continue;
       if (formal.alias_info()->isWrite()) return false;

@@ -321,6 +321,10 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         for (std::size_t i = 0; shared && i < inputs.size(); i++) {
           options.contents.push_back(graph->inputs[i].kind == graph::InputKind::kParameter ? content_of(inputs[i]) : 0);
         }
+        if (shared) options.contents = shared->steady(std::move(options.contents));
+        for (std::size_t i = 0; i < options.contents.size(); i++) {
+          if (options.contents[i] == 0) graph->inputs[i].kind = graph::InputKind::kActivation;
+        }
         if (options_.dump_count) {
           options.dump = [this](const std::string& stage, const std::string& text) {
             for (std::size_t i = 0; i < options_.dump_count; i++) {

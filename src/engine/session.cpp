@@ -62,11 +62,12 @@ bool leaves_torch_state(vm::Activation& activation, const Instruction& in) {
   }
 }
 
-guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames) {
+/// `in_full`: sizes of what is computed are worked out for it, which takes long.
+guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames, bool in_full) {
   if (!(segment.state == now)) return segment.state.difference(now);
   std::vector<PyObject*> registers;
   if (!trace::guards_hold(segment, frames, registers)) return segment.guards.explain_miss(frames);
-  return segment.host.explain_miss(registers, segment.guards);
+  return segment.shapes && in_full ? segment.shapes->explain_miss(segment, registers) : segment.host.explain_miss(registers, segment.guards);
 }
 
 }  // namespace
@@ -196,13 +197,13 @@ Decision Session::probe() {
   }
   // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
   const bool leaves_sizes_open = engine_.dynamic_of(base_->frame) != kDynrunDynamicOff;
+  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
   for (const auto& segment : entry.segments) {
-    guards::Miss miss = explain_miss(*segment, now, frames);
+    guards::Miss miss = explain_miss(*segment, now, frames, !never && segment == entry.segments.front());
     if (miss.number) entry.varying.insert(miss.guard);
     if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
-  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false);
     detach();

@@ -34,6 +34,7 @@ std::string_view base_name(const c10::OperatorHandle& op) {
   std::string_view name = op.operator_name().name;
   if (name.substr(0, 6) != "aten::") return {};
   name.remove_prefix(6);
+  if (name.substr(0, 2) == "__") return name;
   while (!name.empty() && name.back() == '_') name.remove_suffix(1);
   return name;
 }

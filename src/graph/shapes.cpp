@@ -86,6 +86,15 @@ class Case {
     return found;
   }
 
+  /// Whether an operand is a number, which libtorch makes a tensor of no dimension of.
+  bool has_number() const {
+    if (overload() == "Scalar" && name() != "lerp") return true;
+    for (std::size_t i = 0; i < node_.arguments.size(); i++) {
+      if (at(i).isTensor() && at(i).toTensor().defined() && at(i).toTensor().unsafeGetTensorImpl()->is_wrapped_number()) return true;
+    }
+    return false;
+  }
+
   std::string_view name() const { return base_name(node_.op); }
   const std::string& overload() const { return node_.op.operator_name().overload_name; }
   const Node& node() const { return node_; }
@@ -154,11 +163,26 @@ Sizes iterated_strides(const std::vector<at::Tensor>& operands, c10::IntArrayRef
   return strides;
 }
 
+/// Strides of the result where at::TensorIterator need not look at the order of dimensions (compute_fast_setup_type): operands of
+/// one size, all contiguous, all channels-last, or all dense with the same strides. A dimension of one element tells the ways apart.
+std::optional<Sizes> quick_strides(const std::vector<at::Tensor>& operands) {
+  auto all = [&](auto holds) { return std::all_of(operands.begin(), operands.end(), holds); };
+  const at::Tensor& first = operands[0];
+  if (!all([&](const at::Tensor& one) { return one.sizes() == first.sizes(); })) return std::nullopt;
+  if (all([](const at::Tensor& one) { return one.is_contiguous(); })) return row_major(first.sizes());
+  if (all([](const at::Tensor& one) { return one.is_contiguous(c10::MemoryFormat::ChannelsLast); })) return c10::get_channels_last_strides_2d(first.sizes());
+  if (all([&](const at::Tensor& one) { return one.is_non_overlapping_and_dense() && one.strides() == first.strides(); })) return first.strides().vec();
+  return std::nullopt;
+}
+
 void elementwise(Case& c) {
   const std::vector<at::Tensor> operands = c.tensors();
   if (operands.empty()) not_covered();
   Sizes sizes = operands[0].sizes().vec();
   for (const at::Tensor& one : operands) sizes = at::infer_size(sizes, one.sizes());
+  if (!c.has_number()) {
+    if (const auto strides = quick_strides(operands)) return c.give(sizes, *strides);
+  }
   c.give(sizes, iterated_strides(operands, sizes));
 }
 
@@ -271,7 +295,8 @@ void reduction(Case& c) {
 }
 
 void cat(Case& c) {
-  const std::vector<at::Tensor> parts = c.at(0).toTensorVector();
+  std::vector<at::Tensor> parts = c.at(0).toTensorVector();
+  std::erase_if(parts, [](const at::Tensor& one) { return one.dim() == 1 && one.numel() == 0; });  // as at::cat does
   if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const at::Tensor& one) { return one.suggest_memory_format() != c10::MemoryFormat::Contiguous || one.dim() != parts[0].dim(); })) not_covered();
   const std::int64_t dimension = c10::maybe_wrap_dim(c.integer("dim", 0), parts[0].dim());
   Sizes sizes = parts[0].sizes().vec();
@@ -323,6 +348,27 @@ void index_select(Case& c) {
 
 void gather(Case& c) { c.give(c.tensor(2).sizes()); }
 
+void take_along(Case& c) {
+  const at::Tensor input = c.tensor(0), places = c.tensor(1);
+  if (!c.has("dim") || input.dim() != places.dim() || input.dim() == 0) not_covered();
+  const auto dimension = static_cast<std::size_t>(c10::maybe_wrap_dim(c.integer("dim", 0), input.dim()));
+  Sizes from = input.sizes().vec(), sizes = places.sizes().vec();
+  from[dimension] = sizes[dimension];
+  c.give(at::infer_size(from, sizes));
+}
+
+void draws(Case& c) {  // multinomial
+  Sizes sizes = c.tensor(0).sizes().vec();
+  if (sizes.empty()) not_covered();
+  sizes.back() = c.integer("num_samples", 1);
+  c.give(sizes);
+}
+
+void is_in(Case& c) {
+  if (c.overload() != "Tensor_Tensor") not_covered();
+  c.give(c.tensor(0).sizes());
+}
+
 /// Tensors of integers in front, nothing behind.
 void index(Case& c) {
   const at::Tensor input = c.contiguous(0);
@@ -343,11 +389,11 @@ void attention(Case& c) {
   Sizes sizes = c.tensor(0).sizes().vec();
   sizes.back() = c.tensor(2).size(-1);
   const TensorType& recorded = c.recorded(0);
-  if (recorded.is_contiguous()) return c.give(sizes);
-  if (sizes.size() != 4) not_covered();
   auto interleaved = [](const Sizes& s) { return Sizes{s[1] * s[2] * s[3], s[3], s[1] * s[3], 1}; };
-  if (recorded.strides != interleaved(recorded.sizes)) not_covered();
-  c.give(sizes, interleaved(sizes));
+  // A sequence of one element is contiguous either way.
+  if (sizes.size() == 4 && recorded.strides == interleaved(recorded.sizes)) return c.give(sizes, interleaved(sizes));
+  if (!recorded.is_contiguous()) not_covered();
+  c.give(sizes);
 }
 
 /// As it lies in the recording: contiguous, or with the first two dimensions the other way round.
@@ -478,8 +524,9 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(pool, {"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"});
     add(adaptive_pool, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"});
     add(reduction, {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "std", "var", "norm", "logsumexp", "linalg_vector_norm"});
-    add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "_transformer_encoder_layer_fwd", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu"});
-    add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod"});
+    add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "_transformer_encoder_layer_fwd", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu",
+                     "index_add", "index_copy", "index_fill", "index_put"});
+    add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "scatter", "scatter_add"});
     add(dropout, {"dropout", "feature_dropout", "alpha_dropout"});
     add(like_first_each, {"sort"});
     add(cat, {"cat", "concat", "concatenate"});
@@ -488,6 +535,9 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(embedding, {"embedding"});
     add(index_select, {"index_select"});
     add(gather, {"gather"});
+    add(take_along, {"take_along_dim"});
+    add(draws, {"multinomial"});
+    add(is_in, {"isin"});
     add(index, {"index"});
     add(attention, {"scaled_dot_product_attention"});
     add(recurrent, {"lstm", "gru", "rnn_tanh", "rnn_relu"});

@@ -4,6 +4,7 @@
 #include "guards/cached_call.h"
 #include "guards/output.h"
 #include "guards/torch_python.h"
+#include "python/compat.h"
 #include "python/signals.h"
 
 #include <fmt/format.h>
@@ -495,6 +496,7 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     case CheckKind::kPresent: return true;  // it is not null
     case CheckKind::kOutputStream: return is_output_stream(object);
     case CheckKind::kPlainLogger: return is_plain_logger(object);
+    case CheckKind::kToken: return dynrun_resets(object, step.object.get());
     case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNoInstanceDict: {
@@ -569,6 +571,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kNull: miss.was = "nothing"; break;
       case CheckKind::kPresent: miss.was = "there"; break;
       case CheckKind::kPlainLogger: miss.was = "a logger with handlers of the standard library"; break;
+      case CheckKind::kToken: miss.was = "a token that resets its variable"; break;
       case CheckKind::kOutputStream: miss.was = "a plain text stream"; break;
       case CheckKind::kEquals: {
         PyObject* was = step.object.get();
@@ -633,7 +636,7 @@ std::string Program::describe(SourceId id) const {
 }
 
 std::string Program::print() const {
-  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "plain logger", "no attribute"};
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "plain logger", "token", "no attribute"};
   std::string text;
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) continue;

@@ -66,6 +66,7 @@ enum class CheckKind : std::uint8_t {
   kPresent,         // the source is there
   kOutputStream,    // a stream whose writing runs no Python code: see output.h
   kPlainLogger,     // see output.h
+  kToken,           // a context token by which the variable can be reset now
   kNoInstanceDict,  // the instance has no __dict__ entry of that name (key), or no dict at all
 };
 
@@ -102,6 +103,7 @@ class Program {
   void check_same(SourceId a, SourceId b, bool same);
   void check_null(SourceId source);
   void check_present(SourceId source) { add(CheckKind::kPresent, source); }
+  void check_token(SourceId source, PyObject* variable) { add(CheckKind::kToken, source, variable); }
   void check_plain_logger(SourceId source) { add(CheckKind::kPlainLogger, source); }
   void check_output_stream(SourceId source) { add(CheckKind::kOutputStream, source); }
   /// A class attribute was looked up on `type` and gave `found` (borrowed; null: not there). Part of every check of that type.

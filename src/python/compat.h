@@ -125,6 +125,9 @@ int dynrun_is_incomplete(DynrunFrame* frame);
 /// A copy of an exact int that is no other object, a small one too.
 PyObject* dynrun_unique_int(PyObject* number);
 
+/// Whether `variable.reset(token)` would do its work now.
+int dynrun_resets(PyObject* token, PyObject* variable);
+
 /// PEP 523.
 typedef PyObject* (*DynrunHook)(PyThreadState* thread, DynrunFrame* frame, int throwing);
 void dynrun_set_hook(DynrunHook hook);  // null: CPython's own evaluator

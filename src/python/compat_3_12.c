@@ -13,6 +13,7 @@
 
 #include "internal/pycore_ceval.h"
 #include "internal/pycore_code.h"
+#include "internal/pycore_context.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
 #include "internal/pycore_long.h"
@@ -345,6 +346,12 @@ PyObject* dynrun_unique_int(PyObject* number) {
   copy->long_value.lv_tag = source->long_value.lv_tag;
   memcpy(copy->long_value.ob_digit, source->long_value.ob_digit, sizeof(digit) * (size_t)(digits > 0 ? digits : 1));
   return (PyObject*)copy;
+}
+
+int dynrun_resets(PyObject* token, PyObject* variable) {
+  if (!PyContextToken_CheckExact(token)) return 0;
+  PyContextToken* one = (PyContextToken*)token;
+  return !one->tok_used && (PyObject*)one->tok_var == variable && (PyObject*)one->tok_ctx == PyThreadState_Get()->context;
 }
 
 // ---- recursion ----

@@ -74,8 +74,9 @@ void add_builtins() {
           modelled(Model::kWriteFresh));
   put_all("builtins:dict", {"keys", "values", "items", "copy", "__len__", "__iter__"}, kPureKind);
   put_all("builtins:dict", {"get", "__getitem__", "__contains__"}, modelled(Model::kDictGet));
-  put_all("builtins:dict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__"},
+  put_all("builtins:dict", {"update", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__"},
           modelled(Model::kWriteFresh));
+  put_all("builtins:dict", {"pop"}, modelled(Model::kDictPop));
   put_all("builtins:set", {"isdisjoint", "symmetric_difference"}, kPureKind);
   put_all("builtins:frozenset", {"isdisjoint", "symmetric_difference", "copy"}, kPureKind);
   put_all("builtins:set", {"intersection_update", "difference_update", "symmetric_difference_update"}, modelled(Model::kWriteFresh));

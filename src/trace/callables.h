@@ -28,6 +28,7 @@ enum class Model : std::uint8_t {
   kWriteFresh,      // a method that writes its self: allowed on fresh containers only
   kIterNext,        // next(): the iterator must be fresh
   kDictGet,         // dict.get, dict.__getitem__, dict.__contains__ on one key
+  kDictPop,         // dict.pop of one key
   kNew,             // object.__new__
   kIdentity,        // id()
   kContextGet,      // ContextVar.get

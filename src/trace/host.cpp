@@ -204,7 +204,7 @@ guards::Miss HostProgram::explain_miss(const std::vector<PyObject*>& registers, 
       return {describe(static_cast<HostId>(i), guards), step.truth ? "true" : "false", step.truth ? "false" : "true", step.line};
     return {describe(static_cast<HostId>(i), guards), step.type ? step.type->tp_name : "?", now, step.line};
   }
-  return {"none", "", "", -1};
+  return {kNoMiss, "", "", -1};
 }
 
 std::string HostProgram::describe(HostId id, const guards::Program& guards) const {

@@ -59,6 +59,9 @@ class ValueSizes {
   virtual std::optional<std::int64_t> size(std::int32_t value, std::int32_t dimension, const std::vector<python::Ref>& hosts) = 0;
 };
 
+/// The guard of a `Miss` where nothing misses.
+constexpr const char* kNoMiss = "none";
+
 class HostProgram {
  public:
   /// Each gives the id of its value; `now` is the value in this run, of exact type int, float or str.

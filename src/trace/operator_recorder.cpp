@@ -371,8 +371,11 @@ static bool is_integer(const c10::IValue& value, bool numbers) {
 
 /// A number of each replay may be out of range: of an index, or of a type that holds few numbers.
 bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  const std::string_view name = graph::base_name(op);
+  const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0; });
+  if (indexed && (name == "select" || name == "slice")) return true;
   if (host_arguments.empty()) return false;
-  if (graph::base_name(op) == "select") return true;
+  if (name == "select") return true;
   auto narrow = [](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;
     const c10::ScalarType type = value.toTensor().scalar_type();

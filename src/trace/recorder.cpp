@@ -128,7 +128,7 @@ const Recorder::Handler* Recorder::handlers() {
     set(Opcode::kLoadFastAndClear, &Recorder::load_fast_and_clear);
     set(Opcode::kMakeCell, &Recorder::make_cell), set(Opcode::kCopyFreeVars, &Recorder::copy_free_variables);
     set(Opcode::kLoadClosure, &Recorder::load_closure), set(Opcode::kLoadDeref, &Recorder::load_deref);
-    set(Opcode::kStoreDeref, &Recorder::store_deref);
+    set(Opcode::kStoreDeref, &Recorder::store_deref), set(Opcode::kDeleteDeref, &Recorder::delete_deref);
     set(Opcode::kLoadGlobal, &Recorder::load_global), set(Opcode::kStoreGlobal, &Recorder::store_global);
     set(Opcode::kLoadName, &Recorder::load_name), set(Opcode::kStoreName, &Recorder::store_name);
     set(Opcode::kLoadAttr, &Recorder::load_attr), set(Opcode::kStoreAttr, &Recorder::store_attr);

@@ -293,6 +293,7 @@ class Recorder {
   bool learn_external(PyObject* object, guards::SourceId source);
   bool learn_result(PyObject* object, int depth = 0);   // a result of recorded code: constants, known or fresh objects
   bool learn_contents(PyObject* container, Object& known, int depth);
+  bool learn_items(PyObject* list);
   void learn_fresh(PyObject* object);
   Object* find(PyObject* object);
   guards::SourceId source_of(PyObject* object);         // kNoSource when not external
@@ -342,6 +343,7 @@ class Recorder {
   Flow load_closure(vm::Activation&, const bytecode::Instruction&);
   Flow load_deref(vm::Activation&, const bytecode::Instruction&);
   Flow store_deref(vm::Activation&, const bytecode::Instruction&);
+  Flow delete_deref(vm::Activation&, const bytecode::Instruction&);
   Flow load_global(vm::Activation&, const bytecode::Instruction&);
   Flow load_name(vm::Activation&, const bytecode::Instruction&);
   Flow store_name(vm::Activation&, const bytecode::Instruction&);
@@ -396,6 +398,7 @@ class Recorder {
   Truth truth_of(PyObject* object, PyObject** method);
   bool truth_is_fixed(PyObject* object);
   bool is_fresh_subclass(PyObject* object, PyTypeObject* base, const char* method);
+  bool is_subclass(PyObject* object, PyTypeObject* base, const char* method);
   bool index_ok(PyObject* index);
   bool operand_ok(PyObject* operand, bool* tensor);
   /// The Python function of that name in the object's class, borrowed, or null. With a source the object is learnt from there first.
@@ -423,6 +426,10 @@ class Recorder {
   Flow call_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
+  Flow pop_outside_item(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* dict, PyObject* key);
+  Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
+  /// Whether recorded code reset the variable to what it was before the segment began.
+  bool is_reset(PyObject* variable) const;
   Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_instance(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   /// Pops the operands and pushes an inlined call of `function`; the pc goes behind the instruction.

@@ -1,8 +1,10 @@
 // Calls: Python code is inlined by the VM; C code goes by its class in the table of callables.
 
 #include "guards/torch_python.h"
+#include "python/compat.h"
 #include "trace/recorder.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_set>
@@ -346,6 +348,11 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (auto done = call_clock(activation, in, site)) return *done;
   if (auto done = call_generator(activation, site, callable, self)) return *done;
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
+  if (callable == reinterpret_cast<PyObject*>(&PyBool_Type) && site.arguments.size() == 1 && guards::is_plain_tensor(site.arguments[0])) {
+    if (!require_content(site.arguments[0])) return cut(BreakId::k_data_dependent_bool, name);
+    UnrecordedScope unrecorded;
+    return give(activation, Ref::steal(PyBool_FromLong(guards::tensor_of(site.arguments[0]).item().toBool())), site.slots);
+  }
   settle_sizes(site, kind, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
@@ -433,6 +440,41 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   return flow;
 }
 
+/// dict.pop of a key in a dict from outside.
+Flow Recorder::pop_outside_item(vm::Activation& activation, const Instruction& in, const CallSite& site, PyObject* dict, PyObject* key) {
+  if (!guards::is_constant_like(key) || is_dirty(dict)) return cut(BreakId::k_opaque_call, "dict.pop");
+  const SourceId source = source_of(dict);
+  PyObject* value = PyDict_GetItemWithError(dict, key);
+  const bool written = was_written(dict, key);
+  if (value == nullptr) {
+    PyErr_Clear();
+    if (site.arguments.back() == key) return cut(BreakId::k_raise, "a key that is not there");
+    if (!written) guards_.check_absent(source, key);
+    return prepare(activation, in, site.slots, Then::kLearnTop);
+  }
+  if (!written && !learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return cut(BreakId::k_unknown_object, "dict.pop");
+  mutations_++;
+  written_keys_[dict].push_back(Ref::borrow(key));
+  effects_.push_back({EffectKind::kDeleteItem, Ref::borrow(dict), Ref::borrow(key), Ref()});
+  return prepare(activation, in, site.slots, Then::kLearnTop);
+}
+
+bool Recorder::is_reset(PyObject* variable) const {
+  return std::any_of(effects_.begin(), effects_.end(), [&](const PendingEffect& effect) { return effect.kind == EffectKind::kResetContext && effect.target.get() == variable; });
+}
+
+/// variable.reset(token), where the variable was set before the segment began.
+Flow Recorder::reset_by_outside_token(vm::Activation& activation, const Instruction& in, const CallSite& site, PyObject* variable, PyObject* token) {
+  const bool set_since = std::any_of(context_sets_.begin(), context_sets_.end(), [&](const ContextSet& set) { return set.variable.get() == variable; });
+  const bool resettable = token && resolve(variable) && source_of(variable) != kNoSource && source_of(token) != kNoSource && dynrun_resets(token, variable);
+  if (!resettable || set_since || is_reset(variable)) return cut(BreakId::k_opaque_call, "ContextVar.reset");
+  guards_.check_is(source_of(variable), variable);
+  guards_.check_token(source_of(token), variable);
+  mutations_++;
+  effects_.push_back({EffectKind::kResetContext, Ref::borrow(variable), Ref(), Ref::borrow(token)});
+  return prepare(activation, in, site.slots, Then::kNothing);
+}
+
 Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
                              PyObject* callable) {
   std::string name = callable_name(callable);
@@ -456,6 +498,12 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         effects_.push_back({EffectKind::kAppend, Ref::borrow(self), Ref(), Ref::borrow(argument(first))});
       }
       return prepare(activation, in, site.slots, Then::kNothing);
+    }
+    case Model::kDictPop: {
+      const std::size_t given = site.arguments.size() - std::min(site.arguments.size(), first);
+      if (self && resolve(self) && source_of(self) != kNoSource && PyDict_CheckExact(self) && !site.keyword_names && given >= 1 && given <= 2)
+        return pop_outside_item(activation, in, site, self, argument(first));
+      [[fallthrough]];
     }
     case Model::kWriteFresh: {
       if (!self || !resolve(self) || !is_fresh(self)) return cut(BreakId::k_opaque_call, "an outside container changed by " + name);
@@ -547,6 +595,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       for (const ContextSet& set : context_sets_) {
         if (set.variable.get() == self) return prepare(activation, in, site.slots, Then::kLearnTop);
       }
+      if (is_reset(self)) return cut(BreakId::k_read_after_write, name);
       SourceId source = source_of(self);
       PyObject* value = nullptr;
       if (source == kNoSource || PyContextVar_Get(self, nullptr, &value) < 0 || value == nullptr) return cut(BreakId::k_opaque_call, name);
@@ -555,7 +604,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
                                                                                               : cut(BreakId::k_opaque_call, name);
     }
     case Model::kContextSet: {
-      if (!self || site.arguments.size() != first + 1 || site.keyword_names || !resolve(self) || site.slots != 3) return cut(BreakId::k_opaque_call, name);
+      if (!self || site.arguments.size() != first + 1 || site.keyword_names || !resolve(self) || site.slots != 3 || is_reset(self)) return cut(BreakId::k_opaque_call, name);
       mutations_++;
       Flow flow = prepare(activation, in, site.slots, Then::kContextToken);
       pending_.count = pending_.operands[0] && Py_TYPE(pending_.operands[0].get()) != &PyMethodDescr_Type ? 0 : 1;
@@ -564,7 +613,8 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kContextReset: {
       PyObject* token = argument(first);
       bool last = !context_sets_.empty() && context_sets_.back().token.get() == token;
-      if (!self || !last || site.slots != 3) return cut(BreakId::k_opaque_call, name);
+      if (!self || site.slots != 3) return cut(BreakId::k_opaque_call, name);
+      if (!last) return reset_by_outside_token(activation, in, site, self, token);
       mutations_++;
       context_sets_.pop_back();
       return prepare(activation, in, site.slots, Then::kNothing);

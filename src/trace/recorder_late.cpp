@@ -97,6 +97,7 @@ int operands_of(const Instruction& in) {
     case Opcode::kCopyFreeVars:
     case Opcode::kLoadDeref:
     case Opcode::kStoreDeref:
+    case Opcode::kDeleteDeref:
     case Opcode::kLoadGlobal:
     case Opcode::kStoreGlobal:
     case Opcode::kLoadName:

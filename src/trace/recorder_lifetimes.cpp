@@ -49,7 +49,8 @@ bool Recorder::any_item_end_is_seen(PyObject* dict, int levels) {
 bool Recorder::any_end_is_seen(PyObject* object, int levels) {
   if (object == nullptr) return false;
   const Object* known = find(object);
-  if (Py_REFCNT(object) > (known && known->hold ? 2 : 1)) return false;
+  const auto stored = std::count_if(effects_.begin(), effects_.end(), [&](const PendingEffect& effect) { return effect.value.get() == object; });
+  if (Py_REFCNT(object) > (known && known->hold ? 2 : 1) + stored) return false;
   const bool made_here = known && known->known == Known::kFresh;  // its end is part of the recording
   if (!made_here && end_is_seen(object)) return true;
   if (levels == 0) return false;
@@ -83,6 +84,7 @@ bool Recorder::lets_go_visibly(vm::Activation& activation, const Instruction& in
     case Opcode::kStoreFast:
     case Opcode::kDeleteFast: return seen(activation.locals()[in.argument]);
     case Opcode::kPopTop: return seen(activation.peek(1));
+    case Opcode::kDeleteDeref:
     case Opcode::kStoreDeref: {
       PyObject* cell = activation.locals()[in.argument];
       return cell && PyCell_Check(cell) && seen(PyCell_GET(cell));

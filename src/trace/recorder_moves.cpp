@@ -108,6 +108,20 @@ Flow Recorder::store_deref(vm::Activation& activation, const Instruction& in) {
   return Flow::kRun;
 }
 
+Flow Recorder::delete_deref(vm::Activation& activation, const Instruction& in) {
+  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = activation.locals()[in.argument];
+  if (cell == nullptr || !resolve(cell)) return cut(BreakId::k_unknown_object, "a cell");
+  if (PyCell_GET(cell) == nullptr) return cut(BreakId::k_raise, "an unbound variable");
+  mutations_++;
+  if (SourceId source = source_of(cell); source != kNoSource) {
+    if (!is_dirty(cell)) guards_.check_present(guards_.read(SourceKind::kCellContents, source, 0, nullptr));
+    dirty_.insert(cell);
+    effects_.push_back({EffectKind::kSetCell, Ref::borrow(cell), Ref(), Ref()});
+  }
+  return Flow::kRun;
+}
+
 Flow Recorder::load_global(vm::Activation& activation, const Instruction& in) { return read_global(activation, name_of(activation, in.argument >> 1)); }
 
 /// A name of a module's own level: its locals are the globals.

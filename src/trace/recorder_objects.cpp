@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace dynrun::trace {
@@ -167,7 +168,7 @@ bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
   auto item = [&](PyObject* object, SourceKind kind, std::int32_t index, PyObject* key) {
     return learn_external(object, guards_.read(kind, source, index, key)) && resolve_deep(object, depth + 1);
   };
-  if (PyTuple_Check(container) || PyList_CheckExact(container)) {
+  if (PyTuple_Check(container) || PyList_Check(container)) {
     Py_ssize_t count = Py_SIZE(container);
     if (count > kMaxItems) return false;
     guards_.check_length(source, count);
@@ -189,6 +190,14 @@ bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
     return true;
   }
   return !PyAnySet_Check(container);  // a set from outside has no order that guards could hold
+}
+
+/// The items of a list of a class of its own; what else there is to the object is not looked at.
+bool Recorder::learn_items(PyObject* list) {
+  Object* known = find(list);
+  if (known == nullptr) return false;
+  if (known->known == Known::kExternal) return learn_contents(list, *known, 0);
+  return std::all_of(&PyList_GET_ITEM(list, 0), &PyList_GET_ITEM(list, 0) + PyList_GET_SIZE(list), [&](PyObject* item) { return resolve_deep(item, 0, true); });
 }
 
 SourceId Recorder::local_source(std::size_t depth, std::size_t slot) {

@@ -204,7 +204,8 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
     offer_hosts({guards::is_plain_tensor(left) ? right : left}, 1, nullptr);
     return flow;
   }
-  if (in.argument == NB_ADD && records_sizes() && PyTuple_Check(left) && PyTuple_Check(right) && (holds_hosts(left) || holds_hosts(right)) &&
+  const bool sequences = (PyTuple_Check(left) && PyTuple_Check(right)) || (PyList_CheckExact(left) && PyList_CheckExact(right));
+  if (in.argument == NB_ADD && records_sizes() && sequences && (holds_hosts(left) || holds_hosts(right)) &&
       resolve_deep(left, 0, true) && resolve_deep(right, 0, true))
     return prepare(activation, in, 2, Then::kLearnTop);
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
@@ -314,7 +315,7 @@ bool is_hashed_by_identity(PyObject* object) {
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
-  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container)) && is_constant(item)) {
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && is_constant(item)) {
     SourceId source = source_of(container);
     if (source == kNoSource || was_written(container, item)) return Flow::kRun;
     PyObject* value = PyDict_GetItemWithError(container, item);
@@ -380,8 +381,13 @@ bool Recorder::index_ok(PyObject* index) {
 
 /// A fresh dict or list of a class that leaves `method` to dict or list.
 bool Recorder::is_fresh_subclass(PyObject* object, PyTypeObject* base, const char* method) {
+  return is_fresh(object) && is_subclass(object, base, method);
+}
+
+/// A dict or list of a class that leaves `method` to dict or list.
+bool Recorder::is_subclass(PyObject* object, PyTypeObject* base, const char* method) {
   PyTypeObject* type = Py_TYPE(object);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !PyType_IsSubtype(type, base) || !is_fresh(object)) return false;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !PyType_IsSubtype(type, base)) return false;
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
   PyObject* found = _PyType_Lookup(type, name.get());
   guards_.note_type_lookup(type, name.get(), found);
@@ -503,6 +509,7 @@ Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   }
   bool tensor = false;
   bool range = PyRange_Check(container);
+  if (holds_hosts(container) && resolve_deep(container, 0, true)) return prepare(activation, in, 3, Then::kLearnTop);
   if (!operand_ok(container, &tensor) && !PyTuple_CheckExact(container) && !range) return cut(BreakId::k_opaque_operation, "a slice");
   return prepare(activation, in, 3, Then::kLearnTop);
 }
@@ -656,6 +663,8 @@ Flow Recorder::get_iter(vm::Activation& activation, const Instruction& in) {
     if (!resolve_deep(object, 0, true)) return cut(BreakId::k_unknown_object, "iterating");
     return prepare(activation, in, 1, Then::kLearnTop);
   }
+  if (is_subclass(object, &PyList_Type, "__iter__"))
+    return learn_items(object) ? prepare(activation, in, 1, Then::kLearnTop) : cut(BreakId::k_unknown_object, "iterating");
   if (is_constant(object) && !heap) return prepare(activation, in, 1, Then::kLearnTop);
   if (guards::is_plain_tensor(object)) return prepare(activation, in, 1, Then::kLearnTop);
   if (is_fresh(object) && PyAnySet_CheckExact(object) && !set_is_plain(object)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");

@@ -272,7 +272,7 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     if (fixed.count(last) == 0 && !(last == "is_contiguous" && site.arguments.size() <= 1 && !site.keyword_names)) fix_sizes();
     return;
   }
-  const bool passes_on = kind.model == Model::kIsInstance || kind.model == Model::kListAppend || kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kSetAttribute || kind.model == Model::kWriteFresh || kind.model == Model::kNewTuple;
+  const bool passes_on = kind.model == Model::kIsInstance || kind.model == Model::kListAppend || kind.model == Model::kDictGet || kind.model == Model::kDictPop || kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kSetAttribute || kind.model == Model::kWriteFresh || kind.model == Model::kNewTuple;
   if (passes_on || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
   if (kind.model == Model::kGetAttribute && site.arguments.size() > 1 && PyUnicode_CheckExact(site.arguments[1])) {
     static const std::unordered_set<std::string_view> sizes = {"shape", "nbytes"};

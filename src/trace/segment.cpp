@@ -390,6 +390,7 @@ bool apply(const Effect& effect, Kitchen& kitchen, const HostContext& context) {
     case EffectKind::kAppend: return PyList_Append(target, value) == 0;
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
     case EffectKind::kTouchCache: return Ref::steal(PyObject_Call(target, key, value)).get() != nullptr;
+    case EffectKind::kResetContext: return PyContextVar_Reset(target, value) == 0;
     case EffectKind::kContext:
     case EffectKind::kHostCall: return true;
     case EffectKind::kGradMode: c10::GradMode::set_enabled(value == Py_True); return true;

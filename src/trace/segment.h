@@ -51,6 +51,7 @@ enum class EffectKind : std::uint8_t {
   kDeleteAttribute,  // del object.name, as object.__delattr__ does
   kAppend,         // list.append
   kSetCell,
+  kResetContext,   // target: a context variable, value: a token
   kGradMode,       // value: True or False
   kContext,        // target: a context token, whose making sets the variable
   kHostCall,       // the host call `host`

@@ -17,8 +17,8 @@ using python::Ref;
 
 namespace {
 
-constexpr std::size_t kMostPlans = 64;
-constexpr std::size_t kMostLowered = 48;
+constexpr std::size_t kMostPlans = 320;
+constexpr std::size_t kMostLowered = 160;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
@@ -217,6 +217,13 @@ std::shared_ptr<ShapePlan> ShapePlans::find(const Segment& segment, const std::v
   return plan->fits ? plan : nullptr;
 }
 
+guards::Miss ShapePlans::explain_miss(const Segment& segment, const std::vector<PyObject*>& registers) const {
+  ShapeWalk walk(segment, outside_inputs(segment, registers));
+  guards::Miss miss = segment.host.explain_miss(registers, segment.guards, &walk);
+  if (miss.guard != kNoMiss) return miss;
+  return {"sizes of what is computed", "as many dimensions, the same ones of one element", "others"};
+}
+
 void ShapePlans::note_lowered(ShapePlan& plan) {
   std::erase_if(lowered_, [](const auto& one) { return one.expired(); });
   lowered_.insert(lowered_.begin(), plan.weak_from_this());
@@ -261,6 +268,7 @@ void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::in
 }  // namespace
 
 std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
   auto graph = std::make_shared<graph::Graph>(*segment.graph);
   std::unordered_map<ValueId, std::int64_t> numbers;
   for (const auto& [input, host] : segment.host_inputs) {

@@ -30,6 +30,8 @@ class ShapePlans {
 
   /// Runs the host program behind guards that hold. The plan for what it was given, or null where the segment does not apply.
   std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
+  /// Why the segment does not apply, behind guards that hold.
+  guards::Miss explain_miss(const Segment& segment, const std::vector<PyObject*>& registers) const;
   /// The graph with the sizes of this choice.
   std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) const;
   /// What the code of all plans has in common; the engine's.

@@ -610,6 +610,7 @@ def typing_generic(x, y):
 
 class State:
     def __init__(self):
+        self.options = {"kept": 1}
         self.recent = collections.deque([1.0, 2.0], maxlen=4)
         self.table = collections.OrderedDict(a=1, b=2)
         self.groups = collections.defaultdict(list, k=[1])
@@ -682,3 +683,44 @@ def itertools_more(x, y):
     c = [len(list(group)) for _, group in itertools.groupby([1, 1, 2])]
     d = list(itertools.islice(itertools.repeat(y), 2))
     return b["a"] * len(a) + d[1] * sum(c) + next(itertools.chain([x], [y])) + sum(itertools.accumulate([1, 2, 3]))
+
+
+class Steps(list):
+    def __call__(self, x):
+        for step in self:
+            x = x * step
+        return x
+
+
+STEPS, RESULTS = Steps([1.0, 2.0]), collections.OrderedDict(logits=1)
+
+
+@case
+def list_subclass_from_outside(x, y):
+    return STEPS(x) + y
+
+
+@case
+def dict_pop_from_outside(x, y):
+    state.options["scale"] = 2.0
+    scale = state.options.pop("scale", None)
+    return x * scale + y * state.options.pop("absent", 1.0)
+
+
+@case
+def key_in_dict_subclass(x, y):
+    return x + y if "logits" in RESULTS else x - y
+
+
+@case
+def shared_variable_deleted(x, y):
+    outputs = [x, y]
+    total = sum(one for one in outputs)
+    del outputs
+    return total
+
+
+@case
+def list_of_sizes(x, y):
+    shape = list(x.shape)
+    return torch.reshape(x, [shape[0] // 2, 2] + shape[1:]).sum(1) + y[:2]

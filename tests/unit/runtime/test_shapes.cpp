@@ -85,6 +85,17 @@ TEST_CASE("shape functions say what operators give") {
       {"input %x: float32[2, 3]", "%y: float32[3, 2]{1, 3} = aten::transpose.int(%x, 0, 1)", {{5, 6}}},
       {"input %x: float32[2, 3]", "%y: float32[2, 2]{3, 1} = aten::slice.Tensor(%x, 1, 1, 9223372036854775807, 1)", {{5, 6}}},
       {"input %x: float32[2, 3]", "%y: float32[2, 3] = aten::cumsum(%x, 1, None)", {{5, 6}}},
+      {"input %x: bool[2, 3]\ninput %z: bool[3]", "%y: bool[2, 3] = aten::__or__.Tensor(%x, %z)", {{4, 7}, {7}}},
+      {"input %x: float32[0]\ninput %z: float32[2, 3]", "%y: float32[2, 3] = aten::cat([%x, %z], 0)", {{0}, {6, 7}}},
+      {"input %x: float32[2, 3]\ninput %i: int64[2, 1]", "%y: float32[2, 1] = aten::take_along_dim(%x, %i, 1)", {{5, 6}, {5, 2}}},
+      {"input %x: float32[1, 3]\ninput %i: int64[2, 1]", "%y: float32[2, 1] = aten::take_along_dim(%x, %i, -1)", {{1, 6}, {5, 2}}},
+      {"input %x: float32[2, 3]", "%y: int64[2, 2] = aten::multinomial(%x, 2, false, None)", {{5, 6}}},
+      {"input %x: float32[3]", "%y: int64[2] = aten::multinomial(%x, 2, true, None)", {{6}}},
+      {"input %x: int64[2, 3]{1, 2}\ninput %z: int64[4]", "%y: bool[2, 3] = aten::isin.Tensor_Tensor(%x, %z, false, false)", {{5, 6}, {7}}},
+      {"input %x: float32[2, 3]{1, 2}\ninput %i: int64[1, 1]\ninput %s: float32[1, 1]", "%y: float32[2, 3] = aten::scatter.src(%x, 0, %i, %s)", {{5, 6}, {1, 2}, {1, 2}}},
+      {"input %x: float32[2, 3]\ninput %i: int64[1]\ninput %s: float32[1, 3]", "%y: float32[2, 3] = aten::index_add(%x, 0, %i, %s, 1)", {{5, 6}, {1}, {1, 6}}},
+      {"input %x: float32[2, 3]\ninput %i: int64[1]\ninput %s: float32[1, 3]", "%y: float32[2, 3] = aten::index_copy(%x, 0, %i, %s)", {{5, 6}, {1}, {1, 6}}},
+      {"input %x: float32[2, 3]\ninput %i: int64[1]", "%y: float32[2, 3] = aten::index_fill.int_Scalar(%x, 0, %i, 2)", {{5, 6}, {1}}},
   };
   for (const Shaped& one : cases) {
     INFO(one.node);
@@ -98,5 +109,24 @@ TEST_CASE("shape functions say what operators give") {
       CHECK(got[i].toTensor().strides() == wanted[i].toTensor().strides());
       CHECK(got[i].toTensor().scalar_type() == wanted[i].toTensor().scalar_type());
     }
+  }
+}
+
+TEST_CASE("a dimension of one element may have any stride") {
+  const at::Tensor x = at::ones({1, 1, 4, 8}).transpose(1, 2);  // contiguous, whatever the stride of the third dimension
+  const at::Tensor z = at::ones({1, 4, 1, 1});
+  const Shaped cases[] = {
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::mul.Tensor(%x, %x)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::mul.Tensor(%x, %z)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::mul.Scalar(%x, 2.0)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::pow.Tensor_Scalar(%x, 2)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: bool[1, 4, 1, 8] = aten::gt.Scalar(%x, 2.0)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::neg(%x)", {}},
+      {"input %x: float32[1, 4, 1, 8]{32, 8, 32, 1}\ninput %z: float32[1, 4, 1, 1]", "%y: float32[1, 4, 1, 8] = aten::clamp(%x, 0, 1)", {}},
+  };
+  for (const Shaped& one : cases) {
+    INFO(one.node);
+    const Graph graph = dynrun::graph::parse(std::string("graph\n") + one.inputs + "\n" + one.node + "\nreturn %y\n");
+    CHECK(results(graph, {x, z}, true)[0].toTensor().strides() == results(graph, {x, z}, false)[0].toTensor().strides());
   }
 }
