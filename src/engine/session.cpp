@@ -3,6 +3,7 @@
 #include "guards/torch_python.h"
 #include "python/signals.h"
 #include "trace/shape_plans.h"
+#include "trace/truth.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ namespace {
 constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
-constexpr int kMaxFruitless = 6;
+constexpr int kMaxFruitless = 16;
 constexpr std::size_t kMaxPlain = 16;   // instructions that run faster one by one than as a segment
 constexpr int kTorchStateUses = 16;     // another thread may change the matmul precision
 
@@ -473,8 +474,12 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     detach();
     return base_returned ? Decision::kReturn : Decision::kReplayed;
   }
-  if (segment.continues) state_ = State::kProbe;
-  else step(1);
+  if (segment.continues) {
+    state_ = State::kProbe;
+    return Decision::kReplayed;
+  }
+  if (!segment.state.profiled && trace::settle_truth(*machine_.top)) engine_.count_branch();
+  step(1);
   return Decision::kReplayed;
 }
 

@@ -571,6 +571,10 @@ bool infer(const Node& node, const Graph& recorded, torch::jit::Stack& stack) {
     node.op.callBoxed(stack);
     return true;
   }
+  if (node.op.operator_name().name == "dynrun::require_range") {
+    stack.clear();
+    return true;
+  }
   // What writes its first argument gives it, in the sizes that it has.
   if (node.op.schema().is_mutable()) {
     const bool in_place = node.op.operator_name().name.back() == '_' && node.outputs.size() == 1 && node.arguments[0].is_value() && node.arguments[0].value() == node.outputs[0];

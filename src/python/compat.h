@@ -125,6 +125,9 @@ int dynrun_is_incomplete(DynrunFrame* frame);
 /// A copy of an exact int that is no other object, a small one too.
 PyObject* dynrun_unique_int(PyObject* number);
 
+/// The dict (borrowed) that an iterator over its keys, values or items goes through, and how many of these it has given. 0: it is
+/// through with them.
+int dynrun_dict_iterator(PyObject* iterator, PyObject** dict, Py_ssize_t* given);
 /// Whether `variable.reset(token)` would do its work now.
 int dynrun_resets(PyObject* token, PyObject* variable);
 

@@ -348,6 +348,23 @@ PyObject* dynrun_unique_int(PyObject* number) {
   return (PyObject*)copy;
 }
 
+/* As in Objects/dictobject.c. */
+typedef struct {
+  PyObject_HEAD
+  PyDictObject* dict;
+  Py_ssize_t used, position;
+  PyObject* result;
+  Py_ssize_t left;
+} DictIterator;
+
+int dynrun_dict_iterator(PyObject* iterator, PyObject** dict, Py_ssize_t* given) {
+  DictIterator* one = (DictIterator*)iterator;
+  if (one->dict == NULL || one->used < 0) return 0;
+  *dict = (PyObject*)one->dict;
+  *given = one->used - one->left;
+  return 1;
+}
+
 int dynrun_resets(PyObject* token, PyObject* variable) {
   if (!PyContextToken_CheckExact(token)) return 0;
   PyContextToken* one = (PyContextToken*)token;
@@ -748,6 +765,7 @@ const char* dynrun_check_internals(void) {
   if (PyGen_Type.tp_basicsize != (Py_ssize_t)(offsetof(PyGenObject, gi_iframe) + offsetof(_PyInterpreterFrame, localsplus))) {
     return "generators are laid out differently";
   }
+  if (PyDictIterValue_Type.tp_basicsize != (Py_ssize_t)sizeof(DictIterator)) return "iterators over dicts are laid out differently";
   PyObject* globals = PyDict_New();
   PyObject* function = NULL;
   if (globals != NULL) {

@@ -147,7 +147,7 @@ PlainKeysScope::~PlainKeysScope() {
 OperatorRecorder::OperatorRecorder() : graph_(std::make_shared<graph::Graph>()) {}
 
 OperatorRecorder::Mark OperatorRecorder::mark() const {
-  return {graph_->nodes.size(), graph_->values.size(), graph_->inputs.size(), wrote_outside_};
+  return {graph_->nodes.size(), graph_->values.size(), graph_->inputs.size(), checks_.size(), wrote_outside_};
 }
 
 void OperatorRecorder::rewind(const Mark& mark) {
@@ -167,6 +167,8 @@ void OperatorRecorder::rewind(const Mark& mark) {
   std::erase_if(host_numbers_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
+  checks_.resize(mark.checks);
+  std::erase_if(written_at_, [&](const auto& written) { return written.second >= mark.nodes; });
 }
 
 graph::ValueId OperatorRecorder::find(const at::Tensor& tensor) const {
@@ -396,7 +398,8 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
-  if (wrote_outside_ && (graph::may_raise_on_data(op, integers) || may_raise_on_numbers(op, stack, first))) return Refusal::kMayRaiseAfterWrite;
+  if (wrote_outside_ && may_raise_on_numbers(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
+  if (wrote_outside_ && graph::may_raise_on_data(op, integers) && !is_checked_early(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (graph::raises_half_way(op, integers) && stack[first].isTensor()) {
     const bool unknown = find(stack[first].toTensor()) == graph::kNoValue;  // an argument that comes in just here
     if (unknown || writes(op, stack, first, outside_storages_)) return Refusal::kMayRaiseAfterWrite;
@@ -433,7 +436,14 @@ void OperatorRecorder::note_writes(const c10::OperatorHandle& op, const torch::j
     if (alias == nullptr || !alias->isWrite()) continue;
     wrote_ = true;
     auto check = [&](const at::Tensor& tensor) {
-      if (tensor.defined() && outside_storages_.count(tensor.storage().unsafeGetStorageImpl())) wrote_outside_ = true;
+      if (!tensor.defined()) return;
+      c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+      if (outside_storages_.count(storage) == 0) {
+        written_inside_.insert(storage);
+        return;
+      }
+      wrote_outside_ = true;
+      written_at_.try_emplace(storage, graph_->nodes.size());
     };
     if (stack[first + i].isTensor()) check(stack[first + i].toTensor());
     if (stack[first + i].isTensorList()) {
@@ -447,6 +457,7 @@ graph::ValueId OperatorRecorder::result_value(const at::Tensor& tensor, const st
   graph::ValueId id = find(tensor);
   if (id != graph::kNoValue) return id;
   id = graph_->add_value({graph::TensorType::of(tensor), name});
+  if (tensor.has_storage()) storage_of_[id] = tensor.storage().unsafeGetStorageImpl();
   known_order_.resize(graph_->values.size());
   known_order_[static_cast<std::size_t>(id)] = tensor.unsafeGetTensorImpl();
   known_.insert_or_assign(tensor.unsafeGetTensorImpl(), Known{c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), id});

@@ -43,7 +43,7 @@ class OperatorRecorder {
   std::shared_ptr<graph::Graph> graph() const { return graph_; }
 
   struct Mark {
-    std::size_t nodes, values, inputs;
+    std::size_t nodes, values, inputs, checks;
     bool wrote_outside;
   };
   Mark mark() const;
@@ -71,8 +71,10 @@ class OperatorRecorder {
   bool follows_from_sizes(graph::ValueId id) const { return size_values_.count(id) != 0; }
   /// The one number in such a value is required to be what it is now: it may be looked at.
   void settle_content(graph::ValueId id) { settled_contents_.insert(id); }
-  /// Operators that were run on such values only to look at a number, and are not nodes.
-  std::size_t looked_at() const { return looked_at_; }
+  /// Operators of the program that are no nodes, less nodes that are none of the program's.
+  std::ptrdiff_t uncounted() const { return static_cast<std::ptrdiff_t>(looked_at_) - static_cast<std::ptrdiff_t>(checks_.size()); }
+  /// At the end: puts checks of indices, and what they need, in front of the first write to an outside tensor. (range_checks.cpp)
+  void hoist_checks();
 
   /// Whether the value's size depends on tensor data. Few operators take one (graph::is_elementwise, graph::sums_up): what else does comes
   /// after the segment.
@@ -161,6 +163,9 @@ class OperatorRecorder {
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
   bool may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
+  bool is_checked_early(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+  graph::ValueId value_of(const at::Tensor& tensor);
+  std::optional<std::vector<std::size_t>> nodes_before_writes(graph::ValueId id, bool contents) const;
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first,
               const std::unordered_set<c10::StorageImpl*>& storages) const;
@@ -188,6 +193,16 @@ class OperatorRecorder {
   bool wrote_output_ = false;
   bool wrote_ = false;
   bool wrote_outside_ = false;
+  std::unordered_set<const c10::StorageImpl*> written_inside_;            // storages that the segment made; addresses, compared only
+  std::unordered_map<graph::ValueId, const c10::StorageImpl*> storage_of_;  // of results, when they were made
+  std::unordered_map<c10::StorageImpl*, std::size_t> written_at_;  // outside storages: by which node first
+  /// An index that has to lie within a dimension of a tensor.
+  struct RangeCheck {
+    graph::ValueId index, of;
+    std::int64_t dimension;
+    std::vector<std::size_t> nodes;  // that both need
+  };
+  std::vector<RangeCheck> checks_;
   std::unordered_set<const c10::TensorImpl*> reshaped_;
   bool random_ = false;
 };

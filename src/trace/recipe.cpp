@@ -215,6 +215,15 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       Ref done = Ref::steal(PyObject_CallMethod(iterator.get(), "__setstate__", "O", node.object.get()));
       return done ? iterator.release() : nullptr;
     }
+    case RecipeKind::kDictIterator: {
+      PyObject* dict = make(node.children[0]);
+      Ref view = Ref::steal(dict ? PyObject_CallOneArg(node.object.get(), dict) : nullptr);
+      Ref iterator = Ref::steal(view ? PyObject_GetIter(view.get()) : nullptr);
+      for (std::int32_t i = 0; iterator && i < node.index; i++) {
+        if (!Ref::steal(PyIter_Next(iterator.get()))) return nullptr;
+      }
+      return iterator.release();
+    }
     case RecipeKind::kContextToken: {
       PyObject* variable = make(node.children[0]);
       PyObject* value = variable ? make(node.children[1]) : nullptr;

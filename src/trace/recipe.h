@@ -34,6 +34,7 @@ enum class RecipeKind : std::uint8_t {
   kCell,             // children: contents (or null)
   kFunction,         // object: code; children: globals, defaults, keyword defaults, closure, annotations, module, text, attributes; names: name, qualified name
   kIterator,         // children: the container; object: the state for __setstate__ (or null)
+  kDictIterator,     // children: the dict; object: dict.keys, values or items; index: how many it has given
   kSlice,            // children: start, stop, step
   kCall,             // object: what is called; children: its arguments
   kClass,            // object: __build_class__; children: its arguments

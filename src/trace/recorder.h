@@ -321,6 +321,7 @@ class Recorder {
                         PyObject** getter = nullptr);
   bool plain_setattr(PyTypeObject* type, PyObject* name);
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
+  bool store_on_tensor(PyObject* tensor, PyObject* name, PyObject* value);
   Flow load_attr(vm::Activation&, const bytecode::Instruction&);
   Flow store_attr(vm::Activation&, const bytecode::Instruction&);
   Flow delete_attr(vm::Activation&, const bytecode::Instruction&);
@@ -506,10 +507,13 @@ class Recorder {
   bool finish();
   bool frame_recipe(vm::Activation* activation, int depth, const Pending* ran, FrameRecipe& recipe);
   RecipeId recipe(PyObject* object);
+  RecipeId recipe_method_wrapper(PyObject* object);
+  bool attributes_are_effects(PyObject* tensor) const;
   RecipeId recipe_instance(PyObject* object);
   RecipeId recipe_container(PyObject* object);
   RecipeId recipe_function(PyObject* object);
   RecipeId recipe_iterator(PyObject* object);
+  RecipeId recipe_dict_iterator(PyObject* object);
   RecipeId recipe_of_reduced(PyObject* object);
   RecipeId recipe_exception(PyObject* object);
   bool recipe_traceback(PyObject* exception, RecipeId id);

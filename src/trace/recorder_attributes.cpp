@@ -361,6 +361,16 @@ bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value
   return true;
 }
 
+/// An attribute of the program's own on a tensor; one that torch.Tensor has is torch's.
+bool Recorder::store_on_tensor(PyObject* tensor, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(tensor);
+  if (!guards::is_plain_tensor(tensor) || _PyType_Lookup(type, name) != nullptr || !plain_setattr(type, name)) return false;
+  guards_.note_type_lookup(type, name, nullptr);
+  mutations_++;
+  effects_.push_back({EffectKind::kSetAttribute, Ref::borrow(tensor), Ref::borrow(name), Ref::borrow(value)});
+  return true;
+}
+
 Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   static PyObject* setattr_name = interned("__setattr__");
   PyObject* owner = activation.peek(1);
@@ -371,6 +381,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   if (!resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(value)->tp_name);
   if (PyFunction_Check(owner) && store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (store_gradient(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
+  if (store_on_tensor(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (PyModule_Check(owner) || !(Py_TYPE(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner))
     return cut(BreakId::k_opaque_operation, label());
   if (plain_setattr(Py_TYPE(owner), name)) {

@@ -267,9 +267,22 @@ RecipeId Recorder::recipe_of_reduced(PyObject* object) {
   return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), std::move(children), {}});
 }
 
+RecipeId Recorder::recipe_dict_iterator(PyObject* object) {
+  PyObject* dict = nullptr;
+  Py_ssize_t given = 0;
+  // One that is through, or would say that the dict has changed, is not made again.
+  if (!dynrun_dict_iterator(object, &dict, &given) || given >= PyDict_GET_SIZE(dict) || !PyDict_CheckExact(dict) || written_keys_.count(dict) != 0) return kNullRecipe;
+  const char* view = Py_TYPE(object) == &PyDictIterKey_Type ? "keys" : Py_TYPE(object) == &PyDictIterValue_Type ? "values" : "items";
+  Ref method = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), view));
+  const RecipeId child = recipe(dict);
+  if (child == kNullRecipe || !method) return kNullRecipe;
+  return segment_->recipes.add({RecipeKind::kDictIterator, static_cast<std::int32_t>(given), method, {child}, {}});
+}
+
 RecipeId Recorder::recipe_iterator(PyObject* object) {
   std::string name = Py_TYPE(object)->tp_name;
   if (name == "enumerate" || name == "zip" || name == "map" || name == "filter") return recipe_of_reduced(object);
+  if (Py_TYPE(object) == &PyDictIterKey_Type || Py_TYPE(object) == &PyDictIterValue_Type || Py_TYPE(object) == &PyDictIterItem_Type) return recipe_dict_iterator(object);
   if (name != "list_iterator" && name != "tuple_iterator" && name != "range_iterator" && name != "str_ascii_iterator") return kNullRecipe;
   Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
   if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) < 2) {
@@ -383,6 +396,32 @@ Ref binder_of(PyObject* self, PyMethodDef* method) {
 
 }  // namespace
 
+/// `super().__setitem__` and the like: a slot wrapper bound to an object.
+RecipeId Recorder::recipe_method_wrapper(PyObject* object) {
+  Ref self = Ref::steal(PyObject_GetAttrString(object, "__self__"));
+  Ref name = Ref::steal(PyObject_GetAttrString(object, "__name__"));
+  Ref owner = Ref::steal(PyObject_GetAttrString(object, "__objclass__"));
+  PyErr_Clear();
+  if (!self || !name || !owner || !PyType_Check(owner.get())) return kNullRecipe;
+  PyObject* wrapper = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name.get());
+  if (wrapper == nullptr || Py_TYPE(wrapper) != &PyWrapperDescr_Type || (reinterpret_cast<PyTypeObject*>(owner.get())->tp_flags & Py_TPFLAGS_HEAPTYPE)) return kNullRecipe;
+  const RecipeId child = recipe(self.get());
+  if (child == kNullRecipe) return kNullRecipe;
+  return segment_->recipes.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(wrapper, "__get__")), {child}, {}});
+}
+
+/// Whether recorded code set all attributes that the tensor has of the program's own.
+bool Recorder::attributes_are_effects(PyObject* tensor) const {
+  PyObject* attributes = guards::instance_dict(tensor);
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (attributes && PyDict_Next(attributes, &at, &key, &value)) {
+    auto sets = [&](const PendingEffect& effect) { return effect.kind == EffectKind::kSetAttribute && effect.target.get() == tensor && PyUnicode_Compare(effect.key.get(), key) == 0; };
+    if (!PyUnicode_Check(key) || std::none_of(effects_.begin(), effects_.end(), sets)) return false;
+  }
+  return true;
+}
+
 /// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
 RecipeId Recorder::recipe(PyObject* object) {
   auto memo = recipe_memo_.find(object);
@@ -401,8 +440,7 @@ RecipeId Recorder::recipe(PyObject* object) {
     id = book.add({RecipeKind::kSource, source_of(object), Ref(), {}, {}});
   } else if (guards::is_plain_tensor(object)) {
     graph::ValueId value = operators_.find(guards::tensor_of(object));
-    PyObject* attributes = guards::instance_dict(object);
-    if (value != graph::kNoValue && (!attributes || PyDict_GET_SIZE(attributes) == 0)) {
+    if (value != graph::kNoValue && attributes_are_effects(object)) {
       auto [at, fresh] = output_index_.try_emplace(value, static_cast<std::int32_t>(output_index_.size()));
       if (fresh) (recipe_outputs_ ? *recipe_outputs_ : operators_.graph()->outputs).push_back(value);
       id = book.add({RecipeKind::kOutput, at->second, Ref(), {}, {}});
@@ -427,6 +465,8 @@ RecipeId Recorder::recipe(PyObject* object) {
     // Bound by super() it may be another than the one that the object's attribute is.
     if (Ref bind = binder_of(PyCFunction_GET_SELF(object), method); bind && self != kNullRecipe) id = book.add({RecipeKind::kCall, 0, bind, {self}, {}});
     else if (self != kNullRecipe) id = book.add({RecipeKind::kBuiltinMethod, 0, name, {self}, {}});
+  } else if (Py_TYPE(object) == &_PyMethodWrapper_Type) {
+    id = recipe_method_wrapper(object);
   } else if (PyCell_Check(object)) {
     id = book.add({RecipeKind::kCell, 0, Ref(), {kNullRecipe}, {}});
     recipe_memo_[object] = id;
@@ -606,6 +646,7 @@ bool Recorder::finish() {
     segment_.reset();
     return false;
   }
+  operators_.hoist_checks();
   segment_->graph = operators_.graph();
   for (const graph::Input& input : segment_->graph->inputs) {
     auto outside = outside_inputs_.find(input.value);
@@ -648,7 +689,7 @@ bool Recorder::finish() {
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();
   if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);
-  segment_->operators = segment_->graph->nodes.size() + operators_.looked_at();
+  segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size()) + operators_.uncounted());
   segment_->frames = frames_;
   return true;
 }

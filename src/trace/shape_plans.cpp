@@ -62,15 +62,48 @@ class ShapeWalk final : public ValueSizes {
   std::vector<std::int64_t> take_answers() { return std::move(answers_); }
 
  private:
-  /// Runs nodes until `value` is there, all of them for kNoValue.
+  /// Runs nodes until `value` is there, all of them for kNoValue. Nodes that wait for a number, which follows from the size of what
+  /// comes later, are run when it is known.
   bool advance(const std::vector<Ref>& hosts, ValueId value) {
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    auto is_there = [&] { return value != graph::kNoValue && !values_[at(value)].isNone(); };
     try {
-      for (; next_ < graph_.nodes.size() && (value == graph::kNoValue || values_[at(value)].isNone()); next_++) run(graph_.nodes[next_], hosts);
+      if (!is_there()) run_waiting(hosts);
+      for (; next_ < graph_.nodes.size() && !is_there(); next_++) {
+        const graph::Node& node = graph_.nodes[next_];
+        if (is_ready(node, hosts)) run(node, hosts);
+        else waiting_.push_back(&node);
+      }
+      if (!is_there()) run_waiting(hosts);
     } catch (const std::exception&) {
       return false;
     }
-    return value == graph::kNoValue || values_[at(value)].isTensor();
+    return value == graph::kNoValue ? waiting_.empty() : values_[at(value)].isTensor();
+  }
+
+  bool is_ready(const graph::Node& node, const std::vector<Ref>& hosts) const {
+    bool ready = true;
+    graph::visit_values(node, [&](ValueId id) {
+      if (!values_[at(id)].isNone()) return;
+      auto number = numbers_.find(id);
+      ready = ready && number != numbers_.end() && at(number->second) < hosts.size() && hosts[at(number->second)].get() != nullptr;
+    });
+    return ready;
+  }
+
+  void run_waiting(const std::vector<Ref>& hosts) {
+    for (bool any = true; any;) {
+      any = false;
+      for (auto node = waiting_.begin(); node != waiting_.end();) {
+        if (!is_ready(**node, hosts)) {
+          ++node;
+          continue;
+        }
+        run(**node, hosts);
+        node = waiting_.erase(node);
+        any = true;
+      }
+    }
   }
 
   /// Nodes that a value needs, as they come.
@@ -125,6 +158,7 @@ class ShapeWalk final : public ValueSizes {
   std::unordered_map<ValueId, at::Tensor> inputs_;
   std::unordered_map<ValueId, HostId> numbers_;
   std::size_t next_ = 0;
+  std::list<const graph::Node*> waiting_;  // in order
   std::vector<std::int64_t> answers_;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -144,9 +145,48 @@ TEST_CASE("a write to an outside tensor is noted, also through a view; what may 
   CHECK_FALSE(it.recorder.wrote_outside());
   row.add_(1);
   CHECK(it.recorder.wrote_outside());
-  at::embedding(x, index);
+  at::index_put(x, {index}, x.new_zeros({1}));
   CHECK(it.recorder.refusal() == Refusal::kMayRaiseAfterWrite);
-  CHECK(it.recorder.refused_operator() == "aten::embedding");
+  CHECK(it.recorder.refused_operator() == "aten::index_put");
+}
+
+TEST_CASE("an index that does not depend on what was written is checked in front of the first write") {
+  Recording it;
+  at::Tensor x = it.input(floats({4, 2}), "x"), index = it.input(at::zeros({2}, at::kLong), "index"), counter = it.input(at::zeros({}, at::kLong), "counter");
+  RecordingScope scope(&it.recorder);
+  at::Tensor before = x.neg();
+  x.add_(1);
+  at::Tensor places = at::arange(2) + index;
+  x.index_select(0, places);
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  at::Tensor later = places + counter;
+  counter.add_(1);
+  x.index_copy_(0, later, before.slice(0, 0, 2));
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  CHECK(it.recorder.uncounted() == -2);
+  const std::size_t program = it.recorder.graph()->nodes.size();
+  it.recorder.hoist_checks();
+  const auto& nodes = it.recorder.graph()->nodes;
+  REQUIRE(nodes.size() == program + 2);
+  auto place_of = [&](const std::string& name) {
+    auto found = std::find_if(nodes.begin(), nodes.end(), [&](const dynrun::graph::Node& node) { return node.op_name() == name; });
+    return found - nodes.begin();
+  };
+  CHECK(place_of("dynrun::require_range") < place_of("aten::add_.Tensor"));
+  CHECK(place_of("aten::arange") < place_of("dynrun::require_range"));
+}
+
+TEST_CASE("an index that was written, or follows from what was, is not checked early") {
+  for (bool counted : {false, true}) {
+    Recording it;
+    at::Tensor x = it.input(floats({4, 2}), "x"), counter = it.input(at::zeros({1}, at::kLong), "counter");
+    RecordingScope scope(&it.recorder);
+    at::Tensor places = at::zeros({1}, at::kLong);
+    x.add_(1);
+    (counted ? counter : places).add_(1);
+    x.index_select(0, counted ? counter * 1 : places);
+    CHECK(it.recorder.refusal() == Refusal::kMayRaiseAfterWrite);
+  }
 }
 
 TEST_CASE("rewinding forgets nodes, values and inputs") {
