@@ -128,6 +128,8 @@ PyObject* dynrun_unique_int(PyObject* number);
 /// The dict (borrowed) that an iterator over its keys, values or items goes through, and how many of these it has given. 0: it is
 /// through with them.
 int dynrun_dict_iterator(PyObject* iterator, PyObject** dict, Py_ssize_t* given);
+/// The iterator over a list goes on at `index`, which may lie behind the list's end as it is now. 0 for another kind of iterator.
+int dynrun_place_list_iterator(PyObject* iterator, Py_ssize_t index);
 /// Whether `variable.reset(token)` would do its work now.
 int dynrun_resets(PyObject* token, PyObject* variable);
 

@@ -16,6 +16,7 @@
 #include "internal/pycore_context.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
+#include "internal/pycore_list.h"
 #include "internal/pycore_long.h"
 #include "internal/pycore_pystate.h"
 #include "opcode.h"
@@ -362,6 +363,12 @@ int dynrun_dict_iterator(PyObject* iterator, PyObject** dict, Py_ssize_t* given)
   if (one->dict == NULL || one->used < 0) return 0;
   *dict = (PyObject*)one->dict;
   *given = one->used - one->left;
+  return 1;
+}
+
+int dynrun_place_list_iterator(PyObject* iterator, Py_ssize_t index) {
+  if (Py_TYPE(iterator) != &PyListIter_Type || ((_PyListIterObject*)iterator)->it_seq == NULL) return 0;
+  ((_PyListIterObject*)iterator)->it_index = index;
   return 1;
 }
 

@@ -212,6 +212,8 @@ PyObject* Kitchen::make_new(const RecipeNode& node, Ref& slot) {
       PyObject* container = make(node.children[0]);
       Ref iterator = Ref::steal(container ? PyObject_GetIter(container) : nullptr);
       if (!iterator || !node.object) return iterator.release();
+      // What the segment appends to a list from outside is not there yet: __setstate__ would not go behind the end.
+      if (PyLong_CheckExact(node.object.get()) && dynrun_place_list_iterator(iterator.get(), PyLong_AsSsize_t(node.object.get()))) return iterator.release();
       Ref done = Ref::steal(PyObject_CallMethod(iterator.get(), "__setstate__", "O", node.object.get()));
       return done ? iterator.release() : nullptr;
     }
