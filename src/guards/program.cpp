@@ -441,6 +441,7 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
       return source.index == 0 ? function->func_name : function->func_qualname;
     }
     case SourceKind::kPropertySetter: return Py_TYPE(object) == &PyProperty_Type ? reinterpret_cast<PyObject**>(object + 1)[1] : nullptr;
+    case SourceKind::kReferent: return PyWeakref_CheckRefExact(object) ? PyWeakref_GET_OBJECT(object) : nullptr;
     case SourceKind::kGradient: return gradient_of(object);
     case SourceKind::kCachedCall: return cached_result(object, source.key.get());
     case SourceKind::kPropertyGetter:

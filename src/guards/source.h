@@ -36,6 +36,7 @@ constexpr SourceId kNoSource = -1;
   X(PropertySetter, "%s.fset")                                                   \
   X(Gradient, "%s.grad")        /* of a leaf tensor: another tensor, or None */ \
   X(CachedCall, "%s(%k)")       /* what functools.lru_cache holds under a key */ \
+  X(Referent, "%s()")           /* what a weak reference refers to: None once that has died */ \
   X(Wrapped, "%s.__func__")     /* what a staticmethod or classmethod holds */   \
   X(Constant, "%k")             /* the object itself, which the segment keeps: immortal or harmless */
 

@@ -224,6 +224,7 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools._lru_cache_wrapper") return call_cached(activation, site);
   if (is_getter(callee)) return call_getter(activation, in, site);
+  if (PyWeakref_CheckRefExact(callee) && site.arguments.empty()) return call_reference(activation, in, site);
   classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {
     site.arguments.insert(site.arguments.begin(), callee);
@@ -232,6 +233,14 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
     return call_python(activation, in, site);
   }
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
+}
+
+/// What a weak reference refers to.
+Flow Recorder::call_reference(vm::Activation& activation, const Instruction& in, const CallSite& site) {
+  PyObject* referent = PyWeakref_GET_OBJECT(site.callee);
+  const SourceId source = source_of(site.callee);
+  const bool known = source != kNoSource ? learn_external(referent, guards_.read(SourceKind::kReferent, source, 0, nullptr)) : resolve(referent);
+  return known ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_unknown_object, "what a weak reference refers to");
 }
 
 /// `by_type`: type.__call__ makes the object, whatever the metaclass says.

@@ -56,7 +56,7 @@ bool is_number_info(PyObject* object) {
 bool is_transparent(PyObject* object) {
   if (guards::is_constant_like(object) || guards::is_plain_tensor(object) || PyType_Check(object) || PyFunction_Check(object) ||
       PyMethod_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || PyRange_Check(object) ||
-      PySlice_Check(object) || PyCell_Check(object) || is_number_info(object) || is_constant_getter(object))
+      PyWeakref_CheckRefExact(object) || PySlice_Check(object) || PyCell_Check(object) || is_number_info(object) || is_constant_getter(object))
     return true;
   PyTypeObject* type = Py_TYPE(object);
   if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) return true;

@@ -321,3 +321,54 @@ def tensor_iteration(x, y):
     for row, other in zip(x, y):
         out = out + row * other
     return out
+
+
+# Sizes and routes that depend on data.
+
+torch.manual_seed(0)
+EXPERTS = nn.ModuleList([nn.Linear(3, 3) for _ in range(3)])
+GATE, LSTM, GRU = nn.Linear(3, 3), nn.LSTM(3, 4, batch_first=True), nn.GRU(3, 4, bidirectional=True)
+
+
+@case
+def boolean_masks(x, y):
+    return (x[x > 1] * 2).sum() + y[y.abs() > 1].mean()
+
+
+@case
+def experts_by_weight(x, y):
+    with torch.no_grad():
+        weights, chosen = GATE(x).softmax(-1).topk(2)
+        for index, expert in enumerate(EXPERTS):
+            y = y + expert(x) * (weights * (chosen == index)).sum(-1, keepdim=True)
+    return y
+
+
+@case
+def graph_scatter(x, y):
+    edges = torch.tensor([[0, 1, 2, 3, 1], [1, 2, 3, 0, 3]])
+    sums = torch.zeros_like(x).index_add_(0, edges[1], x[edges[0]])
+    degree = torch.zeros(x.shape[0]).scatter_add_(0, edges[1], torch.ones(5))
+    return sums / degree.clamp(min=1)[:, None] + y
+
+
+@case
+def ragged_padded(x, y):
+    return nn.utils.rnn.pad_sequence([x[:3], y[:2], x], batch_first=True)
+
+
+@case
+def repeated_by_counts(x, y):
+    return torch.repeat_interleave(x, torch.tensor([1, 2, 0, 3]), dim=0) * 2, torch.bincount(y.long().flatten()) + 1
+
+
+@case
+def lstm_module(x, y):
+    with torch.no_grad():
+        return LSTM(torch.stack([x, y]))[0]
+
+
+@case
+def gru_module(x, y):
+    with torch.no_grad():
+        return GRU(torch.stack([x, y]))[0]

@@ -34,7 +34,7 @@ CACHES = {"dynamic": {}, "static": {"cache_implementation": "static"}}
 NAMES = [f"{model} {decoding} {cache}" for model in MODELS for decoding in DECODINGS for cache in CACHES]
 
 
-def prepare(name):
+def prepare(name, new_tokens=NEW_TOKENS):
     """The model, and a function of a seed that generates."""
     import transformers
 
@@ -43,7 +43,7 @@ def prepare(name):
     torch.manual_seed(0)
     model = MODELS[kind]().eval()
     prompt = torch.randint(2, 1000, (1, PROMPT), generator=torch.Generator().manual_seed(1))
-    options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "use_cache": True, **DECODINGS[decoding], **CACHES[cache]}
+    options = {"max_new_tokens": new_tokens, "min_new_tokens": new_tokens, "use_cache": True, **DECODINGS[decoding], **CACHES[cache]}
 
     def generate(seed):
         torch.manual_seed(seed)

@@ -20,6 +20,7 @@ import harness  # noqa: E402
 
 dynrun = harness.under_dynrun(__file__)
 
+import generation  # noqa: E402
 import leaks  # noqa: E402
 import torch  # noqa: E402
 import zoo  # noqa: E402
@@ -251,6 +252,24 @@ def check_peak(name):
     return problems
 
 
+def check_generation(name):
+    """transformers' generate(): eager's tokens, and nearly all operators captured once the loop is known."""
+    model, generate = generation.prepare(name, new_tokens=24)
+    torch.set_num_threads(2)
+    with dynrun.disable():
+        expected = [generate(seed).tolist() for seed in range(2)]
+    dynrun.compile(model)
+    problems = [f"call {call}: other tokens" for call in range(3) if generate(call % 2).tolist() != expected[call % 2]]
+    dynrun.reset_stats()
+    tokens = generate(1)
+    stats = dynrun.stats()
+    if tokens.tolist() != expected[1]:
+        problems.append("other tokens in the last call")
+    if harness.is_real(dynrun) and stats["operators_captured"] < 0.99 * stats["operators_total"]:
+        problems.append(f"captured {stats['operators_captured']} of {stats['operators_total']} operators")
+    return problems
+
+
 def lifetimes(compiled):
     """Which of argument, result, parameter and model are dead after each `del`."""
     model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU()).eval()
@@ -292,6 +311,7 @@ def main():
     checks += [(f"train_{kind.lower()}", check_training, (kind,)) for kind in ("SGD", "Adam")]
     checks += [("leaks_no_grad", check_leaks, (False,)), ("leaks_backward", check_leaks, (True,)),
                ("lifetimes", check_lifetimes, ()), ("lifetimes_models", leaks.check_models_die, (dynrun,)), ("peak_memory", check_peak, ("resnet50",))]
+    checks += [(f"generate {name}", check_generation, (name,)) for name in ("gpt2 greedy dynamic", "gpt2 sampling static", "llama beam dynamic", "llama greedy static", "t5 beam dynamic")]
     checks += [(f"leaks_{program.__name__}", leaks.check_program, (dynrun, program, harness.is_real(dynrun))) for program in leaks.PROGRAMS]
     wanted = [part for part in options.filter.split(",") if part]
     failed = passed = 0
