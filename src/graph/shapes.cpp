@@ -369,6 +369,49 @@ void is_in(Case& c) {
   c.give(c.tensor(0).sizes());
 }
 
+/// A loss over all elements.
+void loss(Case& c) {
+  constexpr std::int64_t kNone = 0;
+  if (c.integer("reduction", 1) == kNone) not_covered();
+  c.give({});
+}
+
+void upsample(Case& c) {
+  const at::Tensor input = c.contiguous(0);
+  if (c.overload() != "vec" || input.dim() < 3) not_covered();
+  Sizes sizes = input.sizes().vec();
+  for (std::size_t i = 2; i < sizes.size(); i++) {
+    if (c.has("output_size")) sizes[i] = c.integers("output_size").at(i - 2);
+    else sizes[i] = static_cast<std::int64_t>(static_cast<double>(sizes[i]) * c.argument("scale_factors").toDoubleVector().at(i - 2));
+  }
+  c.give(sizes);
+}
+
+void transposed_convolution(Case& c) {
+  const at::Tensor input = c.contiguous(0), weight = c.contiguous(1);
+  if (input.dim() != weight.dim()) not_covered();
+  Sizes sizes{input.size(0), weight.size(1) * c.integer("groups", 1)};
+  for (std::size_t i = 0; i + 2 < static_cast<std::size_t>(weight.dim()); i++) {
+    const auto dimension = static_cast<std::int64_t>(i) + 2;
+    const std::int64_t span = item(c.integers("dilation"), i) * (weight.size(dimension) - 1);
+    sizes.push_back((input.size(dimension) - 1) * item(c.integers("stride"), i) - 2 * item(c.integers("padding"), i) + span + item(c.integers("output_padding"), i) + 1);
+  }
+  c.give(sizes);
+}
+
+void tile(Case& c) {
+  Sizes by = c.integers("dims"), old = c.tensor(0).sizes().vec();
+  by.insert(by.begin(), old.size() > by.size() ? old.size() - by.size() : 0, 1);
+  for (std::size_t i = 0; i < old.size(); i++) by[by.size() - old.size() + i] *= old[i];
+  c.give(by);
+}
+
+void outer(Case& c) { c.give(Sizes{c.tensor(0).size(0), c.tensor(1).size(0)}); }
+
+void sizes_of_first_each(Case& c) {
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(c.tensor(0).sizes());
+}
+
 /// Tensors of integers in front, nothing behind.
 void index(Case& c) {
   const at::Tensor input = c.contiguous(0);
@@ -526,7 +569,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(reduction, {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "std", "var", "norm", "logsumexp", "linalg_vector_norm"});
     add(like_first, {"group_norm", "batch_norm", "instance_norm", "rms_norm", "_transformer_encoder_layer_fwd", "tril", "triu", "flip", "roll", "normalize", "argsort", "prelu",
                      "index_add", "index_copy", "index_fill", "index_put"});
-    add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "scatter", "scatter_add"});
+    add(sizes_of_first, {"layer_norm", "softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "scatter", "scatter_add", "scatter_reduce"});
     add(dropout, {"dropout", "feature_dropout", "alpha_dropout"});
     add(like_first_each, {"sort"});
     add(cat, {"cat", "concat", "concatenate"});
@@ -538,6 +581,18 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(take_along, {"take_along_dim"});
     add(draws, {"multinomial"});
     add(is_in, {"isin"});
+    add(loss, {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss", "kl_div", "poisson_nll_loss",
+               "hinge_embedding_loss", "margin_ranking_loss", "cosine_embedding_loss", "triplet_margin_loss", "cross_entropy_loss", "nll_loss", "nll_loss2d", "nll_loss_nd", "multi_margin_loss",
+               "multilabel_margin_loss"});
+    add(upsample, {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
+                   "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"});
+    add(transposed_convolution, {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"});
+    add(tile, {"tile"});
+    add(outer, {"outer"});
+    add(sizes_of_first_each, {"cummax", "cummin"});
+    add(elementwise, {"acosh", "asinh", "atanh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "arctan2", "fix", "sgn", "signbit", "isposinf", "isneginf", "lgamma", "digamma", "logit",
+                      "special_expit", "i0", "special_entr", "special_erfcx", "special_i0e", "special_i1", "special_i1e", "special_log_ndtr", "special_ndtri", "special_xlog1py", "special_zeta", "xlogy",
+                      "logaddexp", "logaddexp2", "heaviside", "gcd", "lcm", "nextafter", "igamma", "igammac", "hardshrink", "softshrink", "threshold"});
     add(index, {"index"});
     add(attention, {"scaled_dot_product_attention"});
     add(recurrent, {"lstm", "gru", "rnn_tanh", "rnn_relu"});
