@@ -344,6 +344,13 @@ std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, s
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
   return facts_.back().open;
 }
+Program::Root Program::root_of(SourceId id) const {
+  const Source* source = &sources_[static_cast<std::size_t>(id)];
+  while (source->kind != SourceKind::kLocal && source->kind != SourceKind::kStack && source->kind != SourceKind::kFrameFunction && source->parent != kNoSource)
+    source = &sources_[static_cast<std::size_t>(source->parent)];
+  return {source->kind, source->parent, source->index};
+}
+
 bool Program::is_of_instance(SourceId source) const {
   for (;; source = sources_[static_cast<std::size_t>(source)].parent) {
     switch (kind(source)) {

@@ -119,6 +119,12 @@ class Program {
   SourceKind kind(SourceId source) const { return sources_[static_cast<std::size_t>(source)].kind; }
   /// Whether the path goes through an instance's attributes: a module's own tensor, say.
   bool is_of_instance(SourceId source) const;
+  /// Where the path begins: a source whose parent is no source.
+  struct Root {
+    SourceKind kind;
+    std::int32_t depth, slot;  // of a local
+  };
+  Root root_of(SourceId source) const;
   std::size_t source_count() const { return sources_.size(); }
   void truncate(std::size_t steps);
 

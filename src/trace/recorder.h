@@ -431,6 +431,7 @@ class Recorder {
   Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.
   bool is_reset(PyObject* variable) const;
+  bool is_kept_outside(PyObject* object);
   Flow call_reference(vm::Activation&, const bytecode::Instruction&, const CallSite& site);
   Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_instance(vm::Activation&, const bytecode::Instruction&, CallSite& site);

@@ -235,12 +235,34 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
 }
 
-/// What a weak reference refers to.
+/// Whether an instance that the segment began with keeps the object alive until now.
+bool Recorder::is_kept_outside(PyObject* object) {
+  const SourceId source = source_of(object);
+  if (source == kNoSource || !guards_.is_of_instance(source)) return false;
+  const guards::Program::Root root = guards_.root_of(source);
+  if (root.kind == SourceKind::kStack) return false;
+  if (root.kind == SourceKind::kLocal) {
+    const EntrySlots& slots = entry_[static_cast<std::size_t>(root.depth)];
+    if (!slots.activation || slots.written[static_cast<std::size_t>(root.slot)]) return false;
+  }
+  const std::string path = guards_.describe(source);
+  return std::none_of(effects_.begin(), effects_.end(), [&](const PendingEffect& effect) {
+    // It may be what the attribute or item held before.
+    const bool named = effect.key && PyUnicode_Check(effect.key.get()) && path.find(PyUnicode_AsUTF8(effect.key.get())) != std::string::npos;
+    return named || effect.kind == EffectKind::kDeleteItem || effect.kind == EffectKind::kDeleteAttribute || effect.kind == EffectKind::kSetCell;
+  });
+}
+
+/// What a weak reference from outside refers to: something that has died, or that an instance keeps alive. Whether anything else
+/// still lives here is not known: recordings hold what they have seen, and replays let go of locals at their exits.
 Flow Recorder::call_reference(vm::Activation& activation, const Instruction& in, const CallSite& site) {
   PyObject* referent = PyWeakref_GET_OBJECT(site.callee);
   const SourceId source = source_of(site.callee);
-  const bool known = source != kNoSource ? learn_external(referent, guards_.read(SourceKind::kReferent, source, 0, nullptr)) : resolve(referent);
-  return known ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_unknown_object, "what a weak reference refers to");
+  if (source == kNoSource || (referent != Py_None && !is_kept_outside(referent))) return cut(BreakId::k_opaque_call, "a weak reference");
+  const SourceId path = guards_.read(SourceKind::kReferent, source, 0, nullptr);
+  if (referent == Py_None) guards_.check_is(path, Py_None);
+  else guards_.check_same(path, source_of(referent), true);
+  return prepare(activation, in, site.slots, Then::kLearnTop);
 }
 
 /// `by_type`: type.__call__ makes the object, whatever the metaclass says.

@@ -90,3 +90,27 @@ for step in range(4):
     lstm.zero_grad()
     lstm(x)[0].sum().backward()
     print(step, *rounded(lstm.weight_ih_l0.grad.abs()))
+
+
+class Owner:
+    def __init__(self):
+        self.thing = Node(4.0)
+
+
+def replaced_thing(x, owner, ref):
+    thing = owner.thing
+    x = x * thing.value
+    same = ref() is thing
+    del thing
+    owner.thing = Node(1.0)
+    return x, same, ref() is None
+
+
+def owned():
+    owner = Owner()
+    return owner, weakref.ref(owner.thing)
+
+
+for step in range(8):
+    x = torch.ones(2) * step
+    print(step, replaced_thing(x, *owned()))
