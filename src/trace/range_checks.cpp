@@ -53,6 +53,12 @@ bool is_harmless(const graph::Node& node) {
 
 bool gives(const graph::Node& node, graph::ValueId id) { return std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end(); }
 
+bool gives_its_arguments(const graph::Node& node) {
+  std::set<graph::ValueId> arguments;
+  graph::visit_values(node, [&](graph::ValueId id) { arguments.insert(id); });
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](graph::ValueId id) { return arguments.count(id) != 0; });
+}
+
 }  // namespace
 
 graph::ValueId OperatorRecorder::value_of(const at::Tensor& tensor) {
@@ -65,7 +71,7 @@ graph::ValueId OperatorRecorder::value_of(const at::Tensor& tensor) {
 std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(graph::ValueId wanted, bool contents) const {
   std::set<graph::ValueId> needed = {wanted};
   std::vector<std::size_t> nodes;
-  // `reader`: the node that reads the value, which was not written before that.
+  // `reader`: the last node that reads the value, which was not written before that.
   auto is_unwritten = [&](graph::ValueId id, std::size_t reader) {
     const at::Tensor live = tensor(id);
     if (!live.defined() || !live.has_storage()) return host_inputs_.count(id) != 0;
@@ -85,13 +91,16 @@ std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(gr
     const graph::Node& node = graph_->nodes[i];
     if (std::none_of(needed.begin(), needed.end(), [&](graph::ValueId id) { return gives(node, id); })) continue;
     if (!contents && node.op.schema().is_mutable()) continue;  // its size stays
+    if (!node.op.schema().is_mutable() && gives_its_arguments(node)) continue;  // `to` of what is there already
     if (!is_harmless(node) || nodes.size() >= kMostNodes) return std::nullopt;
     if (contents && std::any_of(node.outputs.begin(), node.outputs.end(), is_written_inside)) return std::nullopt;
     nodes.push_back(i);
     bool unwritten = true;
+    // A view shows what is written later.
+    const std::size_t read_until = graph::is_elementwise(graph::base_name(node.op)) ? i : graph_->nodes.size();
     graph::visit_values(node, [&](graph::ValueId id) {
       needed.insert(id);
-      unwritten = unwritten && (!is_input(id) || is_unwritten(id, i));
+      unwritten = unwritten && (!contents || !is_input(id) || is_unwritten(id, read_until));
     });
     if (!unwritten) return std::nullopt;
   }

@@ -50,6 +50,14 @@ def moved(x, table, log):
     return table.index_select(0, places) + x
 
 
+def viewed(x, table, counter):
+    """The index is a view of what is written in between."""
+    places = counter.view(1)
+    counter.add_(1)
+    table.index_copy_(0, places, x)
+    return table.sum() + places
+
+
 def own_index(x, table, places):
     places.add_(1)
     return table.index_select(0, places) + x
@@ -81,6 +89,8 @@ for step in range(12):
     print(step, attempt(gathers, x, table, places, log), log)
     log = torch.full((2,), float(step % 6))
     print(step, attempt(moved, x, table, log), log)
+    counter = torch.tensor(step % 5)
+    print(step, attempt(viewed, x[:1], table, counter), counter, table)
     own = torch.tensor([step % 4, step % 2])
     print(step, attempt(own_index, x, table, own), own)
     log = torch.ones(2)

@@ -176,6 +176,16 @@ TEST_CASE("an index that does not depend on what was written is checked in front
   CHECK(place_of("aten::arange") < place_of("dynrun::require_range"));
 }
 
+TEST_CASE("an index that shows what was written in between is not checked early") {
+  Recording it;
+  at::Tensor x = it.input(floats({4, 2}), "x"), counter = it.input(at::zeros({1}, at::kLong), "counter");
+  RecordingScope scope(&it.recorder);
+  at::Tensor places = counter.view({1});
+  counter.add_(1);
+  x.index_select(0, places);
+  CHECK(it.recorder.refusal() == Refusal::kMayRaiseAfterWrite);
+}
+
 TEST_CASE("an index that was written, or follows from what was, is not checked early") {
   for (bool counted : {false, true}) {
     Recording it;
