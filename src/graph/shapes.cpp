@@ -189,7 +189,9 @@ void elementwise(Case& c) {
 void like_first(Case& c) { c.give(c.contiguous().sizes()); }
 
 /// Contiguous, however the first argument lies.
-void sizes_of_first(Case& c) { c.give(c.tensor().sizes()); }
+void sizes_of_first(Case& c) {
+  for (std::size_t i = 0; i < c.result_count(); i++) c.give(c.tensor().sizes());
+}
 
 void dropout(Case& c) {
   if (c.gives_argument(0)) return c.give_value(c.tensor());
@@ -399,18 +401,27 @@ void transposed_convolution(Case& c) {
   c.give(sizes);
 }
 
+/// Sizes of a tensor that is repeated so many times along each dimension, the last ones of which are its own.
+Sizes repeated(const at::Tensor& tensor, Sizes by) {
+  const std::size_t added = by.size() - static_cast<std::size_t>(tensor.dim());
+  for (std::size_t i = added; i < by.size(); i++) by[i] *= tensor.size(static_cast<std::int64_t>(i - added));
+  return by;
+}
+
+void repeat(Case& c) {
+  const Sizes by = c.integers("repeats");
+  if (by.size() < static_cast<std::size_t>(c.tensor(0).dim())) not_covered();
+  c.give(repeated(c.tensor(0), by));
+}
+
 void tile(Case& c) {
-  Sizes by = c.integers("dims"), old = c.tensor(0).sizes().vec();
-  by.insert(by.begin(), old.size() > by.size() ? old.size() - by.size() : 0, 1);
-  for (std::size_t i = 0; i < old.size(); i++) by[by.size() - old.size() + i] *= old[i];
-  c.give(by);
+  Sizes by = c.integers("dims");
+  const auto rank = static_cast<std::size_t>(c.tensor(0).dim());
+  if (rank > by.size()) by.insert(by.begin(), rank - by.size(), 1);
+  c.give(repeated(c.tensor(0), by));
 }
 
 void outer(Case& c) { c.give(Sizes{c.tensor(0).size(0), c.tensor(1).size(0)}); }
-
-void sizes_of_first_each(Case& c) {
-  for (std::size_t i = 0; i < c.result_count(); i++) c.give(c.tensor(0).sizes());
-}
 
 /// Tensors of integers in front, nothing behind.
 void index(Case& c) {
@@ -527,14 +538,6 @@ void pad(Case& c) {
   c.give(sizes);
 }
 
-void repeat(Case& c) {
-  const Sizes by = c.integers("repeats"), old = c.tensor(0).sizes().vec();
-  if (by.size() < old.size()) not_covered();
-  Sizes sizes = by;
-  for (std::size_t i = 0; i < old.size(); i++) sizes[by.size() - old.size() + i] *= old[i];
-  c.give(sizes);
-}
-
 void top(Case& c) {  // topk
   Sizes sizes = c.contiguous(0).sizes().vec();
   if (sizes.empty()) not_covered();
@@ -589,7 +592,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     add(transposed_convolution, {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"});
     add(tile, {"tile"});
     add(outer, {"outer"});
-    add(sizes_of_first_each, {"cummax", "cummin"});
+    add(sizes_of_first, {"cummax", "cummin"});
     add(elementwise, {"acosh", "asinh", "atanh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "arctan2", "fix", "sgn", "signbit", "isposinf", "isneginf", "lgamma", "digamma", "logit",
                       "special_expit", "i0", "special_entr", "special_erfcx", "special_i0e", "special_i1", "special_i1e", "special_log_ndtr", "special_ndtri", "special_xlog1py", "special_zeta", "xlogy",
                       "logaddexp", "logaddexp2", "heaviside", "gcd", "lcm", "nextafter", "igamma", "igammac", "hardshrink", "softshrink", "threshold"});

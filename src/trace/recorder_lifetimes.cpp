@@ -49,8 +49,9 @@ bool Recorder::any_item_end_is_seen(PyObject* dict, int levels) {
 bool Recorder::any_end_is_seen(PyObject* object, int levels) {
   if (object == nullptr) return false;
   const Object* known = find(object);
-  const auto stored = std::count_if(effects_.begin(), effects_.end(), [&](const PendingEffect& effect) { return effect.value.get() == object; });
-  if (Py_REFCNT(object) > (known && known->hold ? 2 : 1) + stored) return false;
+  const Py_ssize_t others = Py_REFCNT(object) - (known && known->hold ? 2 : 1);
+  auto is_stored = [&](const PendingEffect& effect) { return effect.value.get() == object; };
+  if (others > 0 && others > std::count_if(effects_.begin(), effects_.end(), is_stored)) return false;
   const bool made_here = known && known->known == Known::kFresh;  // its end is part of the recording
   if (!made_here && end_is_seen(object)) return true;
   if (levels == 0) return false;

@@ -2,7 +2,6 @@
 
 #include "guards/torch_python.h"
 
-#include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
 
 #include <optional>
