@@ -342,6 +342,7 @@ class Recorder {
   Flow make_cell(vm::Activation&, const bytecode::Instruction&);
   Flow copy_free_variables(vm::Activation&, const bytecode::Instruction&);
   Flow load_closure(vm::Activation&, const bytecode::Instruction&);
+  PyObject* known_cell(vm::Activation& activation, int slot);
   Flow load_deref(vm::Activation&, const bytecode::Instruction&);
   Flow store_deref(vm::Activation&, const bytecode::Instruction&);
   Flow delete_deref(vm::Activation&, const bytecode::Instruction&);

@@ -83,10 +83,15 @@ Flow Recorder::load_closure(vm::Activation& activation, const Instruction& in) {
   return Flow::kRun;
 }
 
+/// The cell in that slot, or null where it is not known.
+PyObject* Recorder::known_cell(vm::Activation& activation, int slot) {
+  PyObject* cell = read_local(activation, slot) ? activation.locals()[slot] : nullptr;
+  return cell && resolve(cell) ? cell : nullptr;
+}
+
 Flow Recorder::load_deref(vm::Activation& activation, const Instruction& in) {
-  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
-  PyObject* cell = activation.locals()[in.argument];
-  if (cell == nullptr || !resolve(cell)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = known_cell(activation, in.argument);
+  if (cell == nullptr) return cut(BreakId::k_unknown_object, "a cell");
   PyObject* contents = PyCell_GET(cell);
   if (contents == nullptr) return cut(BreakId::k_raise, "an unbound variable");
   SourceId source = source_of(cell);
@@ -97,9 +102,8 @@ Flow Recorder::load_deref(vm::Activation& activation, const Instruction& in) {
 }
 
 Flow Recorder::store_deref(vm::Activation& activation, const Instruction& in) {
-  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
-  PyObject* cell = activation.locals()[in.argument];
-  if (cell == nullptr || !resolve(cell) || !resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = known_cell(activation, in.argument);
+  if (cell == nullptr || !resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, "a cell");
   mutations_++;
   if (source_of(cell) != kNoSource) {
     dirty_.insert(cell);
@@ -109,9 +113,8 @@ Flow Recorder::store_deref(vm::Activation& activation, const Instruction& in) {
 }
 
 Flow Recorder::delete_deref(vm::Activation& activation, const Instruction& in) {
-  if (!read_local(activation, in.argument)) return cut(BreakId::k_unknown_object, "a cell");
-  PyObject* cell = activation.locals()[in.argument];
-  if (cell == nullptr || !resolve(cell)) return cut(BreakId::k_unknown_object, "a cell");
+  PyObject* cell = known_cell(activation, in.argument);
+  if (cell == nullptr) return cut(BreakId::k_unknown_object, "a cell");
   if (PyCell_GET(cell) == nullptr) return cut(BreakId::k_raise, "an unbound variable");
   mutations_++;
   if (SourceId source = source_of(cell); source != kNoSource) {
