@@ -140,12 +140,13 @@ class Recorder {
 
  private:
   enum class Known : std::uint8_t { kExternal, kFresh };
+  enum class Contents : std::uint8_t { kUnseen, kLearnt, kRefused };  // of a container from outside
   struct Object {
     Known known;
     guards::SourceId source = guards::kNoSource;
     PyTypeObject* type = nullptr;  // a fresh object may die and its address go to another
     python::Ref hold;              // external objects only
-    bool contents_learnt = false;
+    Contents contents = Contents::kUnseen;
   };
   /// What `after` does for the instruction that runs.
   enum class Then : std::uint8_t { kNothing, kLearnTop, kLearnTopDeep, kMakeCell, kContextToken, kFreshTop, kLearnUnpacked, kForIter, kHostTop, kNewTuple, kArguments, kGenerator, kExtended };
@@ -293,6 +294,7 @@ class Recorder {
   bool learn_external(PyObject* object, guards::SourceId source);
   bool learn_result(PyObject* object, int depth = 0);   // a result of recorded code: constants, known or fresh objects
   bool learn_contents(PyObject* container, Object& known, int depth);
+  bool read_contents(PyObject* container, guards::SourceId source, int depth);
   bool learn_items(PyObject* list);
   void learn_fresh(PyObject* object);
   Object* find(PyObject* object);

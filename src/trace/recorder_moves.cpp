@@ -23,7 +23,7 @@ Flow Recorder::load_const(vm::Activation& activation, const Instruction& in) {
   PyObject* constant = PyTuple_GET_ITEM(activation.code->object->co_consts, in.argument);
   if (!guards::is_constant_like(constant) && !find(constant)) {
     guards::SourceId source = guards_.constant(constant);
-    objects_.insert_or_assign(constant, Object{Known::kExternal, source, Py_TYPE(constant), Ref::borrow(constant), true});
+    objects_.insert_or_assign(constant, Object{Known::kExternal, source, Py_TYPE(constant), Ref::borrow(constant), Contents::kLearnt});
   }
   return Flow::kRun;
 }

@@ -116,7 +116,7 @@ SourceId Recorder::source_of(PyObject* object) {
 
 void Recorder::learn_fresh(PyObject* object) {
   if (guards::is_constant_like(object)) return;
-  objects_.insert_or_assign(object, Object{Known::kFresh, kNoSource, Py_TYPE(object), Ref(), true});
+  objects_.insert_or_assign(object, Object{Known::kFresh, kNoSource, Py_TYPE(object), Ref(), Contents::kLearnt});
 }
 
 bool Recorder::learn_external(PyObject* object, SourceId source) {
@@ -155,15 +155,22 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     guards_.check_type(source, Py_TYPE(object));
     // A tuple subclass (a named tuple, torch.Size) or another immutable object is known by its parts.
   }
-  objects_.insert_or_assign(object, Object{Known::kExternal, source, Py_TYPE(object), Ref::borrow(object), false});
+  objects_.insert_or_assign(object, Object{Known::kExternal, source, Py_TYPE(object), Ref::borrow(object), Contents::kUnseen});
   return true;
 }
 
+/// Guards what a container from outside holds. What was refused stays refused: nothing guards it.
 bool Recorder::learn_contents(PyObject* container, Object& known, int depth) {
-  if (known.contents_learnt || known.known == Known::kFresh) return true;
-  if (depth > kMaxDepth) return false;
-  SourceId source = known.source;
-  known.contents_learnt = true;
+  if (known.known == Known::kFresh || known.contents == Contents::kLearnt) return true;
+  if (known.contents == Contents::kRefused || depth > kMaxDepth) return false;
+  const SourceId source = known.source;
+  known.contents = Contents::kLearnt;  // what holds itself is learnt with itself
+  if (read_contents(container, source, depth)) return true;
+  find(container)->contents = Contents::kRefused;
+  return false;
+}
+
+bool Recorder::read_contents(PyObject* container, SourceId source, int depth) {
   if (is_dirty(container) || written_keys_.count(container)) return false;
   auto item = [&](PyObject* object, SourceKind kind, std::int32_t index, PyObject* key) {
     return learn_external(object, guards_.read(kind, source, index, key)) && resolve_deep(object, depth + 1);
@@ -233,8 +240,8 @@ bool Recorder::resolve_deep(PyObject* object, int depth, bool keep_hosts) {
   if (is_host(object) || is_open_size(object)) return keep_hosts || is_constant(object);
   if (!resolve(object)) return false;
   if (PySlice_Check(object)) return resolve_slice(object);
-  // C code reads the state of such an object without being seen.
-  if (Object* one = find(object); one && PyFrozenSet_CheckExact(object) && one->contents_learnt) return true;
+  // C code reads the state of such an object without being seen; sets among a code's constants are the same for ever.
+  if (Object* one = find(object); one && PyFrozenSet_CheckExact(object) && one->contents == Contents::kLearnt) return true;
   if (source_of(object) != kNoSource && !is_transparent(object)) return false;
   if (guards::is_constant_like(object) || !is_container(object)) return true;
   Object* known = find(object);
