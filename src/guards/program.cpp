@@ -189,7 +189,7 @@ bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vecto
   for (std::size_t i = order.size(); i-- > 0;) {
     const auto dimension = static_cast<std::size_t>(order[i]);
     if (strides[dimension] != expected) return false;
-    expected *= sizes[dimension];
+    expected *= std::max<std::int64_t>(sizes[dimension], 1);
   }
   return true;
 }

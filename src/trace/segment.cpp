@@ -346,7 +346,7 @@ void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
 
 bool have_types(const std::vector<at::Tensor>& tensors, const std::vector<graph::TensorType>& types) {
   for (std::size_t i = 0; i < tensors.size(); i++) {
-    if (tensors[i].defined() && (tensors[i].sizes() != c10::IntArrayRef(types[i].sizes) || tensors[i].strides() != c10::IntArrayRef(types[i].strides))) return false;
+    if (tensors[i].defined() && !types[i].unsized && (tensors[i].sizes() != c10::IntArrayRef(types[i].sizes) || tensors[i].strides() != c10::IntArrayRef(types[i].strides))) return false;
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include "graph/visit.h"
 #include "guards/torch_python.h"
 #include "runtime/dispatch.h"
+#include "runtime/trial.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -53,7 +54,7 @@ class ShapeWalk final : public ValueSizes {
   graph::TensorType type_of(ValueId id) const {
     graph::TensorType type = graph_.type_of(id);
     const c10::IValue& value = values_[at(id)];
-    if (!value.isTensor() || numbers_.count(id) != 0) return type;
+    if (!value.isTensor() || numbers_.count(id) != 0 || type.unsized) return type;
     type.sizes = value.toTensor().sizes().vec();
     type.strides = value.toTensor().strides().vec();
     return type;
@@ -147,10 +148,27 @@ class ShapeWalk final : public ValueSizes {
       if (number != numbers_.end() && values_[at(id)].isNone()) values_[at(id)] = number_tensor(hosts[at(number->second)].get());
       return values_[at(id)];
     };
+    if (run_unsized(node)) return;
     torch::jit::Stack stack;
     runtime::push_arguments(node, value, stack);
-    if (!graph::infer(node, graph_, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
+    if (!graph::infer(node, graph_, stack) && !runtime::try_out(node, graph_, value, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
     runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { values_[at(id)] = std::move(result); });
+  }
+
+  bool is_unsized(ValueId id) const { return id != graph::kNoValue && graph_.values[at(id)].is_tensor() && graph_.type_of(id).unsized; }
+
+  /// Whether the node gives or takes tensors whose sizes depend on data. Nobody asks for theirs; what else it gives has no dimensions.
+  bool run_unsized(const graph::Node& node) {
+    bool any = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return is_unsized(id); });
+    graph::visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
+    if (!any) return false;
+    for (ValueId id : node.outputs) {
+      if (id == graph::kNoValue) continue;
+      const graph::TensorType& type = graph_.type_of(id);
+      if (!type.unsized && !type.sizes.empty()) throw std::invalid_argument("sizes that depend on data");
+      values_[at(id)] = at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(at::kMeta));
+    }
+    return true;
   }
 
   const graph::Graph& graph_;
@@ -188,7 +206,7 @@ bool all_values(const Segment& segment, const ShapeWalk& walk, const std::functi
   for (std::size_t i = 0; i < segment.graph->values.size(); i++) {
     const graph::Value& value = segment.graph->values[i];
     const auto id = static_cast<ValueId>(i);
-    if (!value.is_tensor() || value.tensor().number) continue;
+    if (!value.is_tensor() || value.tensor().number || value.tensor().unsized) continue;
     if (walk.dtype_of(id) != value.tensor().dtype || !holds(walk.type_of(id), value.tensor())) return false;
   }
   return true;
@@ -328,7 +346,7 @@ bool may_have_plans(const Segment& segment, const std::vector<at::Tensor>& input
   ShapeWalk walk(segment, inputs);
   if (!walk.finish({})) return false;
   return all_values(segment, walk, [](const graph::TensorType& now, const graph::TensorType& recorded) {
-    return !recorded.unsized && !recorded.lazy && now.sizes == recorded.sizes && now.strides == recorded.strides;
+    return !recorded.lazy && now.sizes == recorded.sizes && now.strides == recorded.strides;
   });
 }
 
