@@ -190,14 +190,17 @@ class PlanBuilder {
       return kernel.make(kernel.inputs, kernel.outputs);
     }
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(std::get<std::int32_t>(unit.what))];
-    if (!is_aten(unit) || gives_list(node)) plan_.below_autograd = false;
+    if (!is_aten(unit) || gives_views(node)) plan_.below_autograd = false;
     return runtime::make_dispatch_step(program_.graph, node, [](ValueId id) { return id; });
   }
 
-  /// Several tensors of sizes that only a run knows: views of one that nobody sees, with its version counter.
-  bool gives_list(const graph::Node& node) const {
-    return node.return_lengths.size() == 1 && node.return_lengths[0] > 0 &&
-           std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && program_.graph.type_of(id).unsized; });
+  /// A tensor of sizes that only a run knows and that may show another's memory, or several such tensors (views of one that nobody
+  /// sees, with its version counter): Python can see that they are views.
+  bool gives_views(const graph::Node& node) const {
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && program_.graph.type_of(id).unsized; })) return false;
+    const auto& formals = node.op.schema().arguments();
+    return std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length > 0; }) ||
+           std::any_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; });
   }
 
   bool is_per_run(ValueId id) { return slot(id).kind != SlotKind::kArena && slot(id).kind != SlotKind::kConstant; }

@@ -112,6 +112,14 @@ bool Program::has_effect(std::int32_t index) const {
          writes(index);
 }
 
+bool Program::touches_unsized(std::int32_t index) const {
+  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  auto is_unsized = [&](ValueId id) { return id != kNoValue && graph.values[static_cast<std::size_t>(id)].is_tensor() && graph.type_of(id).unsized; };
+  bool any = std::any_of(node.outputs.begin(), node.outputs.end(), is_unsized);
+  visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
+  return any;
+}
+
 bool Program::can_sink(std::int32_t from, std::int32_t to) const {
   for (std::int32_t between = from + 1; between <= to; ++between) {
     if (writes(between)) return false;

@@ -47,6 +47,8 @@ struct Program {
   bool writes(std::int32_t node) const;
   /// True for a node that may not be removed, doubled or moved: it writes, draws random numbers, or is not known to be pure.
   bool has_effect(std::int32_t node) const;
+  /// True for a node that reads or makes a tensor whose sizes depend on data: libtorch's own operator runs it, on what is there.
+  bool touches_unsized(std::int32_t node) const;
   /// True when node `from` may run at the place of node `to` (> from): no node between writes a buffer.
   bool can_sink(std::int32_t from, std::int32_t to) const;
 };

@@ -191,7 +191,7 @@ class Scheduler {
   /// them.
   bool add_cat(std::int32_t node) {
     std::vector<ValueId> parts = concatenated(program_.graph.nodes[static_cast<std::size_t>(node)]);
-    if (parts.empty()) return false;
+    if (parts.empty() || program_.touches_unsized(node)) return false;
     auto fusable = [&](ValueId value) {
       auto found = makers_.find(value);
       return found != makers_.end() && found->second.size() == 1 && draft(find(found->second[0])).is_group() &&

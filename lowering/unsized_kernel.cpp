@@ -5,6 +5,7 @@
 
 #include "lowering/unsized_kernel.h"
 
+#include "graph/operators.h"
 #include "graph/visit.h"
 #include "lowering/cpu/jit.h"
 #include "lowering/loops/decompose.h"
@@ -170,7 +171,7 @@ class Claimer {
   ValueId source_of(std::int32_t index) const {
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
     if (program_.has_effect(index) || node.outputs.size() != 1 || node.outputs[0] == kNoValue || !is_unsized(program_, node.outputs[0])) return kNoValue;
-    if (node.op.schema().name() == "aten::clone") return kNoValue;  // it keeps strides that the others make anew
+    if (!graph::is_elementwise(graph::base_name(node.op)) || node.op.schema().name() == "aten::clone") return kNoValue;  // a clone keeps strides that the others make anew
     ValueId source = kNoValue;
     for (ValueId value : reads(node)) {
       if (!is_unsized(program_, value) || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;

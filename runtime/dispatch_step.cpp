@@ -55,7 +55,8 @@ class DispatchStep final : public Step {
     if (target.defined() && target.is_same(tensor)) return;  // written in place
     const graph::TensorType& type = types_.at(id);
     if (type.unsized) {
-      target = std::move(tensor);  // new memory, of a size that the operator decides
+      const bool in_arena = tensor.defined() && tensor.has_storage() && tensor.storage().unsafeGetStorageImpl() == slots.arena();
+      target = in_arena ? tensor.clone() : std::move(tensor);  // of a size that the operator decides
       return;
     }
     // An operator whose schema hides that it may return its argument, or a tensor that only looks conjugated or negated:

@@ -1,5 +1,6 @@
 #include "runtime/trial.h"
 
+#include "graph/visit.h"
 #include "runtime/dispatch.h"
 
 #include <ATen/ATen.h>
@@ -138,11 +139,22 @@ bool same_types(const c10::IValue& a, const c10::IValue& b) {
   return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const at::Tensor& x, const at::Tensor& y) { return same_types(x, y); });
 }
 
+/// An index of numbers takes as many elements as it has; a mask does not.
+bool decided_by_data(const graph::Node& node, const ValueOf& value) {
+  if (node.op.operator_name().name != "aten::index") return node.op.hasTag(at::Tag::dynamic_output_shape) || node.op.hasTag(at::Tag::data_dependent_output);
+  bool any = false;
+  graph::visit_values(node.arguments[1], [&](ValueId id) {
+    const c10::ScalarType type = value(id).toTensor().scalar_type();
+    any = any || type == at::kBool || type == at::kByte;
+  });
+  return any;
+}
+
 }  // namespace
 
 bool try_out(const graph::Node& node, const graph::Graph& recorded, const ValueOf& value, torch::jit::Stack& stack) {
   stack.clear();
-  if (node.op.hasTag(at::Tag::dynamic_output_shape) || node.op.hasTag(at::Tag::data_dependent_output) || node.op.hasTag(at::Tag::inplace_view)) return false;
+  if (decided_by_data(node, value) || node.op.hasTag(at::Tag::inplace_view)) return false;
   const Unseen unseen;
   try {
     stack = run_once(node, recorded, value, 0);

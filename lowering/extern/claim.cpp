@@ -24,7 +24,9 @@ bool same_type_but_strides(const TensorType& a, const TensorType& b) {
 }  // namespace
 
 ClaimContext::ClaimContext(Program& claimed)
-    : program(claimed), uses(claimed), bounds(claimed), taken_(claimed.graph.nodes.size(), false) {}
+    : program(claimed), uses(claimed), bounds(claimed) {
+  for (std::size_t i = 0; i < claimed.graph.nodes.size(); i++) taken_.push_back(claimed.touches_unsized(static_cast<std::int32_t>(i)));
+}
 
 bool ClaimContext::is_free(std::int32_t index) const {
   return !taken_[static_cast<std::size_t>(index)] && !program.has_effect(index) && !node(index).mode.autocast;

@@ -41,7 +41,7 @@ class LayoutChooser {
     for (std::size_t index = 0; index < program_.graph.nodes.size(); ++index) {
       const Node& node = program_.graph.nodes[index];
       if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) continue;
-      if (program_.has_effect(static_cast<std::int32_t>(index)) || node.mode.autocast || !is_free(node.outputs[0])) continue;
+      if (program_.has_effect(static_cast<std::int32_t>(index)) || program_.touches_unsized(static_cast<std::int32_t>(index)) || node.mode.autocast || !is_free(node.outputs[0])) continue;
       if (wants_channels_last(node)) make_channels_last(node.outputs[0]);
     }
   }
@@ -50,25 +50,18 @@ class LayoutChooser {
   /// A float activation of four dimensions that nobody outside sees.
   bool is_free(ValueId id) const {
     if (!program_.graph.values[static_cast<std::size_t>(id)].is_tensor() || program_.is_view(id)) return false;
-    if (program_.graph.type_of(id).sizes.size() != 4 || !is_plain_float(program_, id)) return false;
+    if (program_.graph.type_of(id).unsized || program_.graph.type_of(id).sizes.size() != 4 || !is_plain_float(program_, id)) return false;
     // Where both layouts are one, there is nothing to gain.
     const auto& sizes = program_.graph.type_of(id).sizes;
     if (same_layout(sizes, channels_last_strides(sizes), c10::contiguous_strides(sizes))) return false;
     return !uses_.is_output(id) && !uses_.has_views(id) && !is_bound(id);
   }
 
-  /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it.
+  /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it,
+  /// the strides of results of unknown sizes may follow it.
   bool is_bound(ValueId id) const {
     for (std::int32_t reader : uses_.readers(id)) {
-      if (program_.writes(reader) || program_.has_effect(reader) || gives_unsized(reader)) return true;
-    }
-    return false;
-  }
-
-  /// The strides of such a result may follow those of the operands.
-  bool gives_unsized(std::int32_t index) const {
-    for (ValueId id : program_.graph.nodes[static_cast<std::size_t>(index)].outputs) {
-      if (id != graph::kNoValue && program_.graph.type_of(id).unsized) return true;
+      if (program_.writes(reader) || program_.has_effect(reader) || program_.touches_unsized(reader)) return true;
     }
     return false;
   }

@@ -1,5 +1,7 @@
 #include "graph/operators.h"
 
+#include "graph/visit.h"
+
 #include <algorithm>
 #include <array>
 #include <unordered_set>
@@ -60,7 +62,21 @@ bool raises_half_way(const c10::OperatorHandle& op, bool integers) {
   return op.schema().is_mutable() && ((integers && divides(name)) || name.rfind("index_add", 0) == 0 || name.rfind("index_reduce", 0) == 0 || name.rfind("scatter_add", 0) == 0 || name.rfind("scatter_reduce", 0) == 0);
 }
 
+/// Sizes that data decides may not fit each other.
+static bool may_raise_on_sizes(const Graph& graph, const Node& node) {
+  std::size_t unsized = 0, tensors = 0;
+  visit_values(node, [&](ValueId id) {
+    const Value& value = graph.values[static_cast<std::size_t>(id)];
+    if (!value.is_tensor() || value.tensor().number) return;
+    tensors++;
+    unsized += value.tensor().unsized ? 1 : 0;
+  });
+  const std::string_view name = base_name(node.op);
+  return unsized > 0 && (tensors > 1 || !(is_elementwise(name) || sums_up(name)));
+}
+
 bool may_raise_on_data(const Graph& graph, const Node& node) {
+  if (may_raise_on_sizes(graph, node)) return true;
   const std::string_view name = base_name(node.op);
   if (name == "select" || name == "select_copy") return node.arguments[2].is_value();
   auto is_integer = [&](const Argument& argument) {

@@ -336,7 +336,7 @@ CallKind classify_operator(PyObject* overload_or_packet) {
   if (auto found = table().find(function.get()); found != table().end()) return found->second;
   bool packet = type == packet_class.get();
   std::string name = text_attribute(overload_or_packet, packet ? "_qualified_op_name" : "_name");
-  if (name.rfind("aten::", 0) != 0) return {};  // kernels of other libraries may be Python code that sees what is not written yet
+  if (name.rfind("aten::", 0) != 0 && name.rfind("torchvision::", 0) != 0) return {};  // others may be Python code that sees what is not written yet
   std::string overload = packet || name.find('.') == std::string::npos ? "" : name.substr(name.find('.') + 1);
   bool reaches = false;
   for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.substr(0, name.find('.'))))) {

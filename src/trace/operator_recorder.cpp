@@ -69,21 +69,20 @@ bool changes_only_view(const std::string& name) {
 
 /// Operators that decide by the data how large their result is, and whose result is new memory.
 bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
-  const std::string& name = op.schema().name();
-  static const std::set<std::string> always = {
-      "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique", "aten::_unique2",
-      "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::linalg_lstsq"};
-  if (always.count(name)) return true;
-  if (name == "aten::where") return op.schema().arguments().size() == 1;
-  if (name == "aten::one_hot") return !stack[first + 1].isInt() || stack[first + 1].toInt() < 0;
-  if (name == "aten::repeat_interleave") return op.schema().overload_name() != "self_int";
-  if (name != "aten::index") return false;
-  for (const auto& index : stack[first + 1].toListRef()) {
-    if (index.isTensor() && index.toTensor().defined() &&
-        (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte))
-      return true;
-  }
-  return false;
+  auto is_mask = [&](std::size_t at) {
+    auto list = stack[first + at].toListRef();
+    return std::any_of(list.begin(), list.end(), [](const c10::IValue& index) {
+      return index.isTensor() && index.toTensor().defined() && (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte);
+    });
+  };
+  auto number = [&](std::size_t at) { return stack[first + at].isInt() ? std::optional(stack[first + at].toInt()) : std::nullopt; };
+  return decides_sizes(op, is_mask, number);
+}
+
+at::Tensor number_tensor_of(const c10::Scalar& number) {
+  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
+  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return holder;
 }
 
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
@@ -161,7 +160,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   for (auto* values : {&constant_values_, &size_values_, &settled_contents_}) {
     std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   }
-  std::erase_if(unsized_, [&](const auto& value) { return static_cast<std::size_t>(value.first) >= mark.values; });
+  data_sizes_.rewind(mark.values);
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   std::erase_if(host_numbers_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
@@ -220,29 +219,57 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
     refuse(Refusal::kUnknownTensor, "");
     return false;
   }
-  if (is_unsized(id) && !takes_unsized_) {
-    refuse(Refusal::kDataDependent, "");
-    return false;
-  }
   argument = graph::Argument::reference(id);
   return true;
 }
 
-/// The unsized tensor that the operator may take: all its tensors have that one's size, or it sums them up.
-graph::ValueId OperatorRecorder::unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
-  if (!any_unsized() || op.schema().is_mutable()) return graph::kNoValue;
-  const std::string_view name = graph::base_name(op);
-  const bool sum = graph::sums_up(name) && op.schema().overload_name().empty();
-  if (!sum && !graph::is_elementwise(name)) return graph::kNoValue;
-  graph::ValueId found = graph::kNoValue;
+/// Whether the operator takes tensors whose sizes depend on data, and may raise at others than those of the recording.
+bool OperatorRecorder::may_raise_on_sizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  if (!any_unsized()) return false;
+  bool any = false, alike = true;
+  graph::ValueId like = graph::kNoValue;
+  auto look = [&](const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+    const graph::ValueId id = find(tensor);
+    any = any || is_unsized(id);
+    alike = alike && (like == graph::kNoValue || data_sizes_.same(like, id));
+    like = id;
+  };
   for (std::size_t at = first; at < stack.size(); at++) {
-    if (stack[at].isTensorList()) return graph::kNoValue;
-    if (!stack[at].isTensor() || !stack[at].toTensor().defined() || stack[at].toTensor().unsafeGetTensorImpl()->is_wrapped_number()) continue;
-    const graph::ValueId id = find(stack[at].toTensor());
-    if (!is_unsized(id) || (found != graph::kNoValue && unsized_.at(found) != unsized_.at(id))) return graph::kNoValue;
-    found = id;
+    if (stack[at].isTensor()) look(stack[at].toTensor());
+    if (!stack[at].isList()) continue;
+    for (const c10::IValue& item : stack[at].toListRef()) {
+      if (item.isTensor()) look(item.toTensor());
+    }
   }
-  return found;
+  const std::string_view name = graph::base_name(op);
+  return any && !(alike && !op.schema().is_mutable() && (graph::is_elementwise(name) || graph::sums_up(name)));
+}
+
+bool OperatorRecorder::touches_unsized(const graph::Node& node) const {
+  bool any = false;
+  if (any_unsized()) graph::visit_values(node, [&](graph::ValueId id) { any = any || is_unsized(id); });
+  return any;
+}
+
+/// Sizes that depend on data, as they go on through the node. False where they are not understood, or where memory of a known size
+/// would be seen in an unknown one.
+bool OperatorRecorder::learn_data_sizes(const graph::Node& node) {
+  auto number = [&](graph::ValueId id) -> c10::IValue { return number_tensor_of(host_numbers_.at(id)); };
+  if (!data_sizes_.learn(*graph_, node, number)) return false;
+  bool shares = false;
+  for (graph::ValueId output : node.outputs) {
+    if (output == graph::kNoValue || !is_unsized(output)) continue;
+    const auto storage = storage_of_.find(output);
+    graph::visit_values(node, [&](graph::ValueId id) {
+      const at::Tensor operand = is_unsized(id) ? at::Tensor() : tensor(id);
+      shares = shares || (operand.defined() && operand.has_storage() && storage != storage_of_.end() && operand.storage().unsafeGetStorageImpl() == storage->second);
+    });
+    const at::Tensor result = tensor(output);
+    if (result.defined() && result.has_storage() && unsized_storages_.insert(result.storage().unsafeGetStorageImpl()).second)
+      unsized_pins_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(result.storage().unsafeGetStorageImpl()));
+  }
+  return !shares;
 }
 
 /// The graph input that is a host value.
@@ -251,8 +278,7 @@ graph::Argument OperatorRecorder::host_input(std::int32_t host, const c10::Scala
   for (const auto& [known, id] : host_inputs_) {
     if (id == host) return graph::Argument::reference(known);
   }
-  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
-  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+  const at::Tensor holder = number_tensor_of(number);
   graph::TensorType type = graph::TensorType::of(holder);
   type.number = true;
   graph::ValueId id = graph_->add_input(type, graph::InputKind::kActivation, fmt::format("host_{}", host));
@@ -398,6 +424,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
+  if (wrote_outside_ && may_raise_on_sizes(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && may_raise_on_numbers(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && graph::may_raise_on_data(op, integers) && !is_checked_early(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (graph::raises_half_way(op, integers) && stack[first].isTensor()) {
@@ -604,9 +631,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     op.callBoxed(stack);
     return;
   }
-  const graph::ValueId like = unsized_operand(op, *stack, first);
-  takes_unsized_ = like != graph::kNoValue;
-  const bool unsized = gives_unsized(op, *stack, first) || (takes_unsized_ && !graph::sums_up(graph::base_name(op)));
+  const bool decides = gives_unsized(op, *stack, first);
   find_index_part(op, *stack, first);
   graph::Node node{op, {}, {}, {}, {}, source_};
   node.mode.grad_enabled = c10::GradMode::is_enabled();
@@ -621,6 +646,11 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
       return;
     }
     node.arguments.push_back(std::move(argument));
+  }
+  if (any_unsized() && writes(op, *stack, first, unsized_storages_)) {
+    refuse(Refusal::kDataDependent, op.schema().name());
+    op.callBoxed(stack);
+    return;
   }
   if ((wrote_output_ && writes(op, *stack, first, outside_storages_)) || (!frozen_.empty() && writes(op, *stack, first, frozen_))) {
     refuse(Refusal::kWriteAfterOutput, op.schema().name());
@@ -644,12 +674,9 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     for (graph::ValueId id : node.outputs) std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).lazy = true;
     if ((*stack)[first].isTensor()) reshaped_.insert((*stack)[first].toTensor().unsafeGetTensorImpl());
   }
-  if (unsized) {
-    for (graph::ValueId id : node.outputs) {
-      if (id == graph::kNoValue) continue;
-      std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(id)].type).unsized = true;
-      unsized_.emplace(id, takes_unsized_ ? unsized_.at(like) : id);
-    }
+  if ((decides || touches_unsized(node)) && !learn_data_sizes(node)) {
+    refuse(Refusal::kDataDependent, op.schema().name());
+    return;
   }
   note_constants(op, node, constant_arguments);
   graph_->nodes.push_back(std::move(node));

@@ -6,6 +6,7 @@
 // TensorImpl; a weak pointer pins each address without keeping the storage, so that recording costs no memory to speak of.
 
 #include "graph/graph.h"
+#include "trace/data_sizes.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -76,12 +77,9 @@ class OperatorRecorder {
   /// At the end: puts checks of indices, and what they need, in front of the first write to an outside tensor. (range_checks.cpp)
   void hoist_checks();
 
-  /// Whether the value's size depends on tensor data. Few operators take one (graph::is_elementwise, graph::sums_up): what else does comes
-  /// after the segment.
-  bool is_unsized(graph::ValueId id) const { return unsized_.count(id) != 0; }
-  bool any_unsized() const { return !unsized_.empty(); }
-  /// Whether both have one size on every replay.
-  bool same_unsized(graph::ValueId a, graph::ValueId b) const { return is_unsized(a) && is_unsized(b) && unsized_.at(a) == unsized_.at(b); }
+  /// Whether any of the value's sizes depends on tensor data.
+  bool is_unsized(graph::ValueId id) const { return data_sizes_.has(id); }
+  bool any_unsized() const { return data_sizes_.any(); }
 
   /// A host value given to the call that runs: where it may turn up among the operator's arguments, and its value now.
   struct HostArgument {
@@ -156,7 +154,9 @@ class OperatorRecorder {
   void find_index_part(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
-  graph::ValueId unsized_operand(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
+  bool may_raise_on_sizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
+  bool touches_unsized(const graph::Node& node) const;
+  bool learn_data_sizes(const graph::Node& node);
   bool only_constants(const torch::jit::Stack& stack, std::size_t first) const;
   void note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments);
   void record_literal(const at::Tensor& tensor);
@@ -178,8 +178,9 @@ class OperatorRecorder {
   std::string refused_operator_;
   std::vector<std::pair<graph::ValueId, at::Tensor>> constants_;
   std::unordered_set<graph::ValueId> constant_values_, size_values_, settled_contents_;
-  std::unordered_map<graph::ValueId, graph::ValueId> unsized_;  // by value: the first one that had its size
-  bool takes_unsized_ = false;  // the operator that is being recorded
+  DataSizes data_sizes_;
+  std::unordered_set<c10::StorageImpl*> unsized_storages_;  // where tensors of such sizes lie or lay; addresses, which are pinned
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> unsized_pins_;
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::unordered_map<std::int32_t, std::int64_t> sized_hosts_;
   std::unordered_map<graph::ValueId, c10::Scalar> host_numbers_;

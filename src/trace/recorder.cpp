@@ -199,7 +199,7 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   if (lets_go_visibly(activation, in)) return cut(BreakId::k_opaque_operation, "the end of an object that the program is told of");
   require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called
   operators_.host_arguments.clear();
-  sizes_asked_ = false;
+  sizes_asked_ = unsized_asked_ = false;
   if (auto settled = settle_operands(activation, in)) return *settled;
   if (auto settled = settle_unsized(activation, in)) return *settled;
   const auto effects = static_cast<std::ptrdiff_t>(effects_.size());
@@ -277,7 +277,9 @@ bool Recorder::learn_pending(vm::Activation* top) {
 Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
-  if (segment_ && records_sizes()) look_at_recorded_sizes(in, !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr);
+  PyObject* result = !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr;
+  if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
+  if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) {
     if (raised || !pending_.guarded) {
       specialise_all();

@@ -88,6 +88,9 @@ python::Ref unique_copy(PyObject* object);
 /// The field of a named tuple that a descriptor reads; negative for another object.
 Py_ssize_t tuple_field(PyObject* descriptor);
 
+/// A tensor, None, or tuples and lists of such.
+bool holds_only_tensors(PyObject* object);
+
 /// What the VM shall do next.
 enum class Flow : std::uint8_t {
   kRun,       // run the instruction; `after` follows
@@ -247,8 +250,8 @@ class Recorder {
 
   // Tensors whose size depends on tensor data. (recorder_unsized.cpp)
   /// The object, or one in it down to `depth` containers.
-  bool is_unsized(PyObject* object, int depth = 0);
-  bool fits_unsized(PyObject* left, PyObject* right);
+  bool is_unsized(PyObject* object) const;
+  bool may_operate_on_unsized(vm::Activation& activation, const bytecode::Instruction& in, int count) const;
   std::optional<Flow> settle_unsized(vm::Activation&, const bytecode::Instruction&);
   bool may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name);
   /// Whether that attribute of the tensor is no matter of its size.
@@ -547,6 +550,7 @@ class Recorder {
   std::unordered_map<PyObject*, python::Ref> open_sizes_;
   bool sizes_fixed_ = false;
   bool sizes_asked_ = false;  // the call that runs is torch's, and was given tensors of open sizes
+  bool unsized_asked_ = false;  // the same of tensors whose sizes depend on data
   std::vector<std::pair<python::Ref, HostId>> loaded_hosts_;  // read by the instruction that is looked at
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;

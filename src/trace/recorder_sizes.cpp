@@ -30,12 +30,6 @@ PyObject* tensor_method(const char* name) {
   return import_path(std::string("torch._C:TensorBase.") + name).release();
 }
 
-bool holds_only_tensors(PyObject* object) {
-  if (object == Py_None || guards::is_tensor(object)) return true;
-  if (!PyTuple_Check(object) && !PyList_CheckExact(object)) return false;
-  return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + Py_SIZE(object), holds_only_tensors);
-}
-
 std::int64_t number_of(PyObject* object) { return PyLong_AsLongLong(object); }
 
 /// What torch._dynamo.mark_dynamic and its kin have said of a tensor's dimensions, a bit each.
@@ -61,6 +55,12 @@ SizeMarks marks_of(PyObject* tensor) {
 }
 
 }  // namespace
+
+bool holds_only_tensors(PyObject* object) {
+  if (object == Py_None || guards::is_tensor(object)) return true;
+  if (!PyTuple_Check(object) && !PyList_CheckExact(object)) return false;
+  return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + Py_SIZE(object), holds_only_tensors);
+}
 
 /// Leaves the sizes of an outside tensor open that have changed before.
 void Recorder::learn_outside_tensor(PyObject* object, SourceId source) {

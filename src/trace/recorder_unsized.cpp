@@ -1,6 +1,6 @@
 // Tensors whose size depends on tensor data (nonzero, unique, a mask as index). They may be passed round, kept and handed out:
-// a replay's own stands in their place, and elementwise operators and sums take them. What else looks at one, be it an operator or
-// a read of its shape, comes after the segment.
+// a replay's own stands in their place, and operators take them where it is understood what sizes come out (trace/data_sizes.h).
+// What else looks at one, a read of its shape first of all, comes after the segment.
 
 #include "graph/operators.h"
 #include "guards/torch_python.h"
@@ -57,60 +57,61 @@ int operands_looked_at(Opcode opcode) {
 
 bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
-/// `tensor + 1`, `1 < tensor`, `tensor * tensor`: operators of tensors of any size, if of one size.
-bool is_arithmetic(const Instruction& in) {
-  if (in.opcode == Opcode::kUnaryNegative || in.opcode == Opcode::kCompareOp) return true;
-  if (in.opcode != Opcode::kBinaryOp) return false;
-  return in.argument == NB_ADD || in.argument == NB_SUBTRACT || in.argument == NB_MULTIPLY || in.argument == NB_TRUE_DIVIDE;
+/// `tensor + 1`, `1 < tensor`, `-tensor`: one operator of the operands, which decides whether it takes them.
+bool is_one_operator(const Instruction& in) {
+  return in.opcode == Opcode::kUnaryNegative || in.opcode == Opcode::kUnaryInvert || in.opcode == Opcode::kCompareOp || in.opcode == Opcode::kBinaryOp;
 }
 
-/// torch.relu(tensor), tensor.clamp(0), tensor.sum(): an operator of one tensor and numbers.
-bool is_call_of_any_size(const std::vector<PyObject*>& arguments, PyObject* self, std::string_view name) {
-  name = name.substr(name.rfind('.') + 1);
-  if (!graph::is_elementwise(name) && !graph::sums_up(name)) return false;
-  const bool method = self && guards::is_tensor(self);
-  std::size_t tensors = method ? 1 : 0, others = 0;
-  for (PyObject* argument : arguments) {
-    if (method && argument == self) continue;
-    if (guards::is_tensor(argument)) tensors++;
-    else others += is_number(argument) && !graph::sums_up(name) ? 0 : 1;
+/// What torch looks at no size for on the way to the operator: a tensor of one dimension or more, None, `...`, `:`.
+bool is_plain_index(PyObject* item) {
+  if (item == Py_None || item == Py_Ellipsis) return true;
+  if (PySlice_Check(item)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(item);
+    return slice->start == Py_None && slice->stop == Py_None && slice->step == Py_None;
   }
-  return tensors == 1 && others == 0;
+  return guards::is_plain_tensor(item) && guards::tensor_of(item).dim() > 0;
 }
 
-constexpr int kDeepest = 4;  // as tensors lie in arguments: torch.cat(tensors), tensor[:, (mask, None)]
+bool is_plain_key(PyObject* key) {
+  if (!PyTuple_CheckExact(key)) return is_plain_index(key);
+  return std::all_of(PySequence_Fast_ITEMS(key), PySequence_Fast_ITEMS(key) + PyTuple_GET_SIZE(key), is_plain_index);
+}
+
+/// TensorBase.__getitem__ and its kin, which look at sizes before there is an operator.
+bool is_container_method(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"__getitem__", "__setitem__", "__delitem__", "__len__", "__iter__", "__contains__", "__reversed__"};
+  return names.count(name.substr(name.rfind('.') + 1)) != 0;
+}
+
+/// Properties of a tensor that no size takes part in.
+bool is_sizeless(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension"};
+  return names.count(name.substr(name.rfind('.') + 1)) != 0;
+}
 
 }  // namespace
 
-bool Recorder::is_unsized(PyObject* object, int depth) {
-  if (object == nullptr || !operators_.any_unsized()) return false;
-  if (guards::is_tensor(object)) return operators_.is_unsized(operators_.find(guards::tensor_of(object)));
-  if (depth == 0) return false;
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) {
-      if (is_unsized(PyTuple_Check(object) ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i), depth - 1)) return true;
-    }
-  }
-  Py_ssize_t at = 0;
-  PyObject* value = nullptr;
-  while (PyDict_Check(object) && PyDict_Next(object, &at, nullptr, &value)) {
-    if (is_unsized(value, depth - 1)) return true;
-  }
-  return false;
+bool Recorder::is_unsized(PyObject* object) const {
+  return object != nullptr && operators_.any_unsized() && guards::is_tensor(object) && operators_.is_unsized(operators_.find(guards::tensor_of(object)));
 }
 
-/// Operands of which one is unsized and the other a number, itself, or of its size.
-bool Recorder::fits_unsized(PyObject* left, PyObject* right) {
-  if (is_unsettled(left) || is_unsettled(right)) return false;
-  if (is_number(left) != is_number(right)) return true;
-  if (!guards::is_tensor(left) || !guards::is_tensor(right)) return false;
-  return operators_.same_unsized(operators_.find(guards::tensor_of(left)), operators_.find(guards::tensor_of(right)));
+/// Whether the instruction only hands its operands, of which one is unsized, to an operator.
+bool Recorder::may_operate_on_unsized(vm::Activation& activation, const Instruction& in, int count) const {
+  auto plain = [](PyObject* operand) { return guards::is_plain_tensor(operand) || is_number(operand); };
+  if (is_one_operator(in)) {
+    for (int i = 1; i <= count; i++) {
+      if (!plain(activation.peek(i))) return false;
+    }
+    return true;
+  }
+  if (in.opcode == Opcode::kBinarySubscr || in.opcode == Opcode::kStoreSubscr) return guards::is_plain_tensor(activation.peek(2)) && is_plain_key(activation.peek(1));
+  return false;
 }
 
 std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const Instruction& in) {
   if (!operators_.any_unsized()) return std::nullopt;
   const int count = std::min(operands_looked_at(in.opcode), activation.stack_depth());
-  if (count > 0 && is_arithmetic(in) && fits_unsized(activation.peek(count), activation.peek(1))) return std::nullopt;
+  if (count > 0 && may_operate_on_unsized(activation, in, count)) return std::nullopt;
   for (int i = 1; i <= count; i++) {
     if (is_unsized(activation.peek(i))) return cut(BreakId::k_data_dependent_operator, bytecode::info(in.opcode).name);
   }
@@ -121,21 +122,22 @@ std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const I
 bool Recorder::may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name) {
   if (!operators_.any_unsized()) return true;
   if (kind.call_class == CallClass::kPure && name.rfind("_has_torch_function", 0) == 0) return true;
-  if (kind.call_class == CallClass::kTransparent && is_call_of_any_size(site.arguments, self, name)) return true;
+  if (kind.call_class == CallClass::kTransparent && !is_container_method(name)) {
+    // The operator decides; but what is no operator may look at a size.
+    unsized_asked_ = is_unsized(self) || std::any_of(site.arguments.begin(), site.arguments.end(), [&](PyObject* argument) { return is_unsized(argument); });
+    return true;
+  }
+  if (kind.model == Model::kMetadata && is_sizeless(name)) return true;
   if (is_unsized(self)) return false;
   const Model model = kind.model;
   if (model == Model::kListAppend || model == Model::kIsInstance || model == Model::kSetAttribute || model == Model::kWriteFresh || model == Model::kNewTuple)
     return true;
-  const int depth = kind.call_class == CallClass::kTransparent ? kDeepest : 0;
-  for (PyObject* argument : site.arguments) {
-    if (is_unsized(argument, depth)) return false;
-  }
-  return true;
+  return std::none_of(site.arguments.begin(), site.arguments.end(), [&](PyObject* argument) { return is_unsized(argument); });
 }
 
 bool Recorder::is_type_of_unsized(PyObject* tensor, PyObject* name) {
   if (!is_unsized(tensor)) return true;
-  for (const char* known : {"dtype", "device", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized", "is_nested"}) {
+  for (const char* known : {"dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized", "is_nested"}) {
     if (PyUnicode_CompareWithASCIIString(name, known) == 0) return true;
   }
   return false;

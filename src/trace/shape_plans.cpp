@@ -5,6 +5,7 @@
 #include "guards/torch_python.h"
 #include "runtime/dispatch.h"
 #include "runtime/trial.h"
+#include "trace/data_sizes.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -148,25 +149,23 @@ class ShapeWalk final : public ValueSizes {
       if (number != numbers_.end() && values_[at(id)].isNone()) values_[at(id)] = number_tensor(hosts[at(number->second)].get());
       return values_[at(id)];
     };
-    if (run_unsized(node)) return;
+    if (run_deciding(node, value)) return;
     torch::jit::Stack stack;
     runtime::push_arguments(node, value, stack);
     if (!graph::infer(node, graph_, stack) && !runtime::try_out(node, graph_, value, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
     runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { values_[at(id)] = std::move(result); });
   }
 
-  bool is_unsized(ValueId id) const { return id != graph::kNoValue && graph_.values[at(id)].is_tensor() && graph_.type_of(id).unsized; }
-
-  /// Whether the node gives or takes tensors whose sizes depend on data. Nobody asks for theirs; what else it gives has no dimensions.
-  bool run_unsized(const graph::Node& node) {
-    bool any = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return is_unsized(id); });
-    graph::visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
-    if (!any) return false;
-    for (ValueId id : node.outputs) {
+  /// Of a node that decides sizes by data: any size will do, since nobody asks for it.
+  bool run_deciding(const graph::Node& node, const ValueOf& value) {
+    constexpr std::int64_t kCount = 5;
+    if (!decides_sizes(graph_, node)) return false;
+    std::vector<at::Tensor> results = decided_results(graph_, node, value, kCount);
+    for (std::size_t i = 0; i < node.outputs.size(); i++) {
+      const ValueId id = node.outputs[i];
       if (id == graph::kNoValue) continue;
       const graph::TensorType& type = graph_.type_of(id);
-      if (!type.unsized && !type.sizes.empty()) throw std::invalid_argument("sizes that depend on data");
-      values_[at(id)] = at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(at::kMeta));
+      values_[at(id)] = i < results.size() ? results[i] : at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(at::kMeta));
     }
     return true;
   }

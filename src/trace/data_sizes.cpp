@@ -1,0 +1,310 @@
+#include "trace/data_sizes.h"
+
+#include "graph/operators.h"
+#include "graph/shapes.h"
+#include "graph/visit.h"
+#include "runtime/dispatch.h"
+#include "runtime/trial.h"
+
+#include <ATen/ATen.h>
+#include <ATen/WrapDimUtils.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+namespace dynrun::trace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+namespace {
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+/// Those whose results are as many numbers.
+bool counts_in_front(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"nonzero_numpy", "masked_select", "where", "bincount"};
+  return names.count(name) != 0;
+}
+
+/// Contiguous, or without holes in the order in which the recorded one lies in memory.
+at::Tensor without_memory(c10::IntArrayRef sizes, const graph::TensorType& recorded) {
+  const at::TensorOptions options = at::TensorOptions().dtype(recorded.dtype).device(at::kMeta);
+  if (recorded.is_contiguous()) return at::empty(sizes, options);
+  std::vector<std::int64_t> order(sizes.size()), strides(sizes.size());
+  for (std::size_t i = 0; i < order.size(); i++) order[i] = static_cast<std::int64_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return recorded.strides[static_cast<std::size_t>(a)] < recorded.strides[static_cast<std::size_t>(b)]; });
+  std::int64_t next = 1;
+  for (std::int64_t dimension : order) {
+    strides[static_cast<std::size_t>(dimension)] = next;
+    next *= std::max<std::int64_t>(sizes[static_cast<std::size_t>(dimension)], 1);
+  }
+  return at::empty_strided(sizes, strides, options);
+}
+
+std::vector<std::vector<std::int64_t>> sizes_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::vector<std::int64_t>> sizes;
+  for (const at::Tensor& one : tensors) sizes.push_back(one.defined() ? one.sizes().vec() : std::vector<std::int64_t>());
+  return sizes;
+}
+
+bool is_mask_type(c10::ScalarType type) { return type == at::kBool || type == at::kByte; }
+
+/// x[mask, rows]: a mask stands for as many indices as it has dimensions, of `count` numbers each. Undefined where no rule covers it.
+at::Tensor index_with_masks(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count) {
+  graph::Node indexed = node;
+  std::vector<graph::Argument> items;
+  std::unordered_map<ValueId, c10::IValue> masks;
+  for (const graph::Argument& item : node.arguments[1].items()) {
+    const bool mask = item.is_value() && item.value() != kNoValue && is_mask_type(graph.type_of(item.value()).dtype);
+    const std::size_t places = mask ? graph.type_of(item.value()).sizes.size() : 1;
+    if (mask) masks[item.value()] = at::empty({count}, at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+    items.insert(items.end(), places, item);
+  }
+  if (masks.count(node.arguments[0].value()) != 0) return at::Tensor();
+  indexed.arguments[1] = graph::Argument::list(std::move(items));
+  const ValueOf given = [&](ValueId id) -> const c10::IValue& {
+    auto mask = masks.find(id);
+    return mask == masks.end() ? value(id) : mask->second;
+  };
+  torch::jit::Stack stack;
+  runtime::push_arguments(indexed, given, stack);
+  if (!graph::infer(indexed, graph, stack) && !runtime::try_out(indexed, graph, given, stack)) return at::Tensor();
+  return stack[0].toTensor();
+}
+
+/// The constant of that name, where the node has one.
+const c10::IValue* constant_of(const graph::Node& node, std::string_view name) {
+  const auto& formals = node.op.schema().arguments();
+  for (std::size_t i = 0; i < formals.size(); i++) {
+    if (formals[i].name() == name && node.arguments[i].is_constant()) return &node.arguments[i].constant();
+  }
+  return nullptr;
+}
+
+/// Sizes of the result of that number, where the first operand has these.
+std::optional<std::vector<std::int64_t>> decided_sizes(const graph::Node& node, const std::vector<std::int64_t>& operand, std::size_t result, std::int64_t count) {
+  const std::string_view name = graph::base_name(node.op);
+  const c10::IValue* dimension = constant_of(node, "dim");
+  if (name == "nonzero" || name == "argwhere") return std::vector<std::int64_t>{count, static_cast<std::int64_t>(operand.size())};
+  if (counts_in_front(name) || node.op.operator_name().name == "torchvision::nms") return std::vector<std::int64_t>{count};
+  if (name == "repeat_interleave") {
+    if (node.op.operator_name().overload_name == "Tensor" || dimension == nullptr || dimension->isNone()) return std::vector<std::int64_t>{count};
+    std::vector<std::int64_t> sizes = operand;
+    sizes.at(static_cast<std::size_t>(c10::maybe_wrap_dim(dimension->toInt(), static_cast<std::int64_t>(sizes.size())))) = count;
+    return sizes;
+  }
+  if ((name != "_unique" && name != "_unique2" && name != "unique_consecutive") || (dimension && !dimension->isNone())) return std::nullopt;
+  // Values, for each element which of them it is, how many there are of each; empty where nobody asked.
+  if (result == 0) return std::vector<std::int64_t>{count};
+  const c10::IValue* asked = constant_of(node, result == 1 ? "return_inverse" : "return_counts");
+  if (asked == nullptr) return std::nullopt;
+  if (!asked->toBool()) return std::vector<std::int64_t>{0};
+  return result == 1 ? operand : std::vector<std::int64_t>{count};
+}
+
+}  // namespace
+
+bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number) {
+  const std::string& name = op.schema().name();
+  static const std::set<std::string> always = {
+      "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique", "aten::_unique2",
+      "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::linalg_lstsq", "torchvision::nms"};
+  if (always.count(name)) return true;
+  if (name == "aten::where") return op.schema().arguments().size() == 1;
+  if (name == "aten::one_hot") return number(1).value_or(-1) < 0;
+  if (name == "aten::repeat_interleave") return op.schema().overload_name() != "self_int";
+  return name == "aten::index" && is_mask(1);
+}
+
+bool decides_sizes(const graph::Graph& graph, const graph::Node& node) {
+  auto is_mask = [&](std::size_t at) {
+    bool any = false;
+    graph::visit_values(node.arguments[at], [&](ValueId id) { any = any || is_mask_type(graph.type_of(id).dtype); });
+    return any;
+  };
+  auto number = [&](std::size_t at) {
+    const graph::Argument& argument = node.arguments[at];
+    return argument.is_constant() && argument.constant().isInt() ? std::optional(argument.constant().toInt()) : std::nullopt;
+  };
+  return decides_sizes(node.op, is_mask, number);
+}
+
+std::vector<at::Tensor> decided_results(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count) {
+  const std::string_view name = graph::base_name(node.op);
+  if (name == "index") {
+    const at::Tensor chosen = index_with_masks(graph, node, value, count);
+    return chosen.defined() ? std::vector{chosen} : std::vector<at::Tensor>();
+  }
+  const std::vector<std::int64_t> operand = value(node.arguments[0].value()).toTensor().sizes().vec();
+  std::vector<at::Tensor> results;
+  for (std::size_t i = 0; i < node.outputs.size(); i++) {
+    std::optional<std::vector<std::int64_t>> sizes = decided_sizes(node, operand, i, count);
+    if (!sizes) return {};
+    const at::TensorOptions options = at::TensorOptions().device(at::kMeta);
+    results.push_back(node.outputs[i] == kNoValue ? at::Tensor() : at::empty(*sizes, options.dtype(graph.type_of(node.outputs[i]).dtype)));
+  }
+  return results;
+}
+
+DataSizes::Symbol DataSizes::add_symbol(std::int64_t now) {
+  now_.push_back(now);
+  return static_cast<Symbol>(now_.size()) - 1;
+}
+
+void DataSizes::rewind(std::size_t end) {
+  std::erase_if(dims_, [&](const auto& one) { return at(one.first) >= end; });
+}
+
+std::vector<DataSizes::Symbol> DataSizes::symbols_of(const graph::Node& node) const {
+  std::set<Symbol> found;
+  graph::visit_values(node, [&](ValueId id) {
+    if (has(id)) found.insert(dims_.at(id).begin(), dims_.at(id).end());
+  });
+  found.erase(kNone);
+  return {found.begin(), found.end()};
+}
+
+/// A tensor without memory in the recorded sizes, but for those that are `symbol`.
+at::Tensor DataSizes::stand_in(const graph::TensorType& type, ValueId id, Symbol symbol, std::int64_t now) const {
+  std::vector<std::int64_t> sizes = type.sizes;
+  for (std::size_t i = 0; has(id) && i < sizes.size(); i++) {
+    if (dims_.at(id)[i] == symbol && symbol != kNone) sizes[i] = now;
+  }
+  return without_memory(sizes, type);
+}
+
+/// The sizes of the node's results where `symbol` is `now`. None: the operator raises.
+std::optional<DataSizes::AllSizes> DataSizes::sizes_at(const graph::Graph& graph, const graph::Node& node, const Number& number, Symbol symbol, std::int64_t now) const {
+  std::unordered_map<ValueId, c10::IValue> made;
+  const ValueOf value = [&](ValueId id) -> const c10::IValue& {
+    auto [at, fresh] = made.try_emplace(id);
+    if (fresh) at->second = graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, symbol, now);
+    return at->second;
+  };
+  try {
+    torch::jit::Stack stack;
+    runtime::push_arguments(node, value, stack);
+    if (!graph::infer(node, graph, stack) && !runtime::try_out(node, graph, value, stack)) return std::nullopt;
+    std::vector<at::Tensor> results(node.outputs.size());
+    std::size_t next = 0;
+    for (const c10::IValue& result : stack) results.at(next++) = result.isTensor() ? result.toTensor() : at::Tensor();
+    return sizes_of(results);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<DataSizes::AllSizes> DataSizes::decided_at(const graph::Graph& graph, const graph::Node& node, const Number& number, std::int64_t count) const {
+  std::unordered_map<ValueId, c10::IValue> made;
+  const ValueOf value = [&](ValueId id) -> const c10::IValue& {
+    auto [at, fresh] = made.try_emplace(id);
+    if (fresh) at->second = graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, kNone, 0);
+    return at->second;
+  };
+  try {
+    const std::vector<at::Tensor> results = decided_results(graph, node, value, count);
+    if (results.size() != node.outputs.size()) return std::nullopt;
+    return sizes_of(results);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+/// Takes the dimensions down, for results that are no arguments.
+bool DataSizes::note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims) {
+  for (std::size_t i = 0; i < node.outputs.size(); i++) {
+    const ValueId id = node.outputs[i];
+    bool argument = id == kNoValue;
+    graph::visit_values(node, [&](ValueId one) { argument = argument || one == id; });
+    if (argument || std::all_of(dims[i].begin(), dims[i].end(), [](Symbol symbol) { return symbol == kNone; })) continue;
+    dims_[id] = dims[i];
+    std::get<graph::TensorType>(graph.values[at(id)].type).unsized = true;
+  }
+  return true;
+}
+
+/// One symbol stands for what the data decides; where the place of it is not known, every dimension is one of its own.
+bool DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number) {
+  constexpr std::int64_t kCounts[] = {5, 9};
+  const auto first = decided_at(graph, node, number, kCounts[0]), second = decided_at(graph, node, number, kCounts[1]);
+  std::vector<Dims> dims;
+  Symbol symbol = kNone;
+  for (std::size_t i = 0; i < node.outputs.size(); i++) {
+    const ValueId id = node.outputs[i];
+    dims.emplace_back();
+    if (id == kNoValue) continue;
+    const std::vector<std::int64_t>& sizes = graph.type_of(id).sizes;
+    for (std::size_t d = 0; d < sizes.size(); d++) {
+      const bool known = first && second && (*first)[i].size() == sizes.size();
+      if (known && (*first)[i][d] == (*second)[i][d]) {
+        dims.back().push_back(kNone);
+        continue;
+      }
+      if (symbol == kNone || !known) symbol = add_symbol(sizes[d]);
+      dims.back().push_back(symbol);
+    }
+  }
+  return note(graph, node, dims);
+}
+
+/// Asks for the results' sizes at other values of each symbol among the operands.
+bool DataSizes::learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number) {
+  if (std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length >= 0; })) return false;
+  const auto now = sizes_at(graph, node, number, kNone, 0);
+  if (!now) return false;
+  std::vector<Dims> dims;
+  for (std::size_t i = 0; i < node.outputs.size(); i++) {
+    dims.emplace_back((*now)[i].size(), kNone);
+    if (node.outputs[i] != kNoValue && graph.type_of(node.outputs[i]).sizes != (*now)[i]) return false;
+  }
+  struct Probe {
+    Symbol symbol;
+    std::int64_t value;
+    AllSizes sizes;
+  };
+  std::vector<Probe> probes;
+  for (Symbol symbol : symbols_of(node)) {
+    const std::int64_t recorded = now_[at(symbol)];
+    for (std::int64_t value : {recorded + 3, 2 * recorded + 101, std::int64_t{1}, std::int64_t{0}}) {
+      auto sizes = sizes_at(graph, node, number, symbol, value);
+      if (!sizes && value > 1) return false;  // it fits only this recording
+      if (sizes) probes.push_back({symbol, value, std::move(*sizes)});
+    }
+  }
+  std::vector<std::pair<std::vector<std::int64_t>, Symbol>> made;  // new symbols, by their values in the probes
+  for (std::size_t i = 0; i < dims.size(); i++) {
+    if (std::any_of(probes.begin(), probes.end(), [&](const Probe& probe) { return probe.sizes[i].size() != dims[i].size(); })) return false;
+    for (std::size_t d = 0; d < dims[i].size(); d++) {
+      const std::int64_t recorded = (*now)[i][d];
+      std::set<Symbol> moved;
+      std::vector<std::int64_t> values = {recorded};
+      for (const Probe& probe : probes) {
+        values.push_back(probe.sizes[i][d]);
+        if (probe.sizes[i][d] != recorded) moved.insert(probe.symbol);
+      }
+      if (moved.empty()) continue;
+      const Symbol one = *moved.begin();
+      const bool is_it = moved.size() == 1 && recorded == now_[at(one)] &&
+                         std::all_of(probes.begin(), probes.end(), [&](const Probe& probe) { return probe.symbol != one || probe.sizes[i][d] == probe.value; });
+      if (is_it) {
+        dims[i][d] = one;
+        continue;
+      }
+      auto known = std::find_if(made.begin(), made.end(), [&](const auto& symbol) { return symbol.first == values; });
+      if (known == made.end()) known = made.insert(made.end(), {values, add_symbol(recorded)});
+      dims[i][d] = known->second;
+    }
+  }
+  return note(graph, node, dims);
+}
+
+bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  if (decides_sizes(graph, node)) return learn_decided(graph, node, number);
+  return learn_derived(graph, node, number);
+}
+
+}  // namespace dynrun::trace

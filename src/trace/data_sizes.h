@@ -1,0 +1,62 @@
+#pragma once
+// Sizes that tensor data decides (nonzero, unique, a mask as index), and how they go on through what is computed of them.
+//
+// Such a size is a symbol: nobody knows it before a replay, but the operators of one replay agree on it. Which dimensions of a
+// result follow from a symbol is found by asking for the result's sizes at other values of it (graph::infer, runtime::try_out).
+
+#include "graph/graph.h"
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace dynrun::trace {
+
+/// Whether the operator decides by data how large its result is, which is new memory. `is_mask`: whether the tensor in a place of its
+/// first list of tensors is a mask.
+bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number);
+/// The same of a node.
+bool decides_sizes(const graph::Graph& graph, const graph::Node& node);
+
+/// What a node that decides sizes gives, on the Meta device, for operands in these sizes: `count` stands for what data decides. Empty where
+/// that is not known.
+using ValueOf = std::function<const c10::IValue&(graph::ValueId)>;
+std::vector<at::Tensor> decided_results(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count);
+
+class DataSizes {
+ public:
+  bool any() const { return !dims_.empty(); }
+  bool has(graph::ValueId id) const { return dims_.count(id) != 0; }
+  /// Whether both have as many dimensions of the same sizes on every replay.
+  bool same(graph::ValueId a, graph::ValueId b) const { return has(a) && has(b) && dims_.at(a) == dims_.at(b); }
+  /// Whether that dimension's size is the same on every replay as far as data goes.
+  bool is_settled(graph::ValueId id, std::size_t dimension) const { return !has(id) || (dimension < dims_.at(id).size() && dims_.at(id)[dimension] == kNone); }
+
+  /// Learns what a node gives that takes or makes such sizes: its outputs' types are those of the recording. `number`: the value of an
+  /// input that is a number. False where its results have sizes or dimensions that are not understood.
+  bool learn(graph::Graph& graph, const graph::Node& node, const std::function<c10::IValue(graph::ValueId)>& number);
+  /// Forgets values from `end` on.
+  void rewind(std::size_t end);
+
+ private:
+  using Symbol = std::int32_t;
+  static constexpr Symbol kNone = -1;
+  using Dims = std::vector<Symbol>;  // one a dimension
+  using Number = std::function<c10::IValue(graph::ValueId)>;
+  using AllSizes = std::vector<std::vector<std::int64_t>>;  // of a node's outputs
+
+  Symbol add_symbol(std::int64_t now);
+  std::vector<Symbol> symbols_of(const graph::Node& node) const;
+  std::optional<AllSizes> sizes_at(const graph::Graph& graph, const graph::Node& node, const Number& number, Symbol symbol, std::int64_t now) const;
+  std::optional<AllSizes> decided_at(const graph::Graph& graph, const graph::Node& node, const Number& number, std::int64_t count) const;
+  bool learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
+  bool learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number);
+  bool note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);
+  at::Tensor stand_in(const graph::TensorType& type, graph::ValueId id, Symbol symbol, std::int64_t now) const;
+
+  std::unordered_map<graph::ValueId, Dims> dims_;  // of values that have any such size
+  std::vector<std::int64_t> now_;                  // by symbol: its value in the recording
+};
+
+}  // namespace dynrun::trace
