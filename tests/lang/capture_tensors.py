@@ -4,6 +4,7 @@ operators. For capture.py."""
 import functools
 
 import torch
+import torchvision
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
@@ -342,6 +343,43 @@ def experts_by_weight(x, y):
         for index, expert in enumerate(EXPERTS):
             y = y + expert(x) * (weights * (chosen == index)).sum(-1, keepdim=True)
     return y
+
+
+@case
+def experts_by_routing(x, y):
+    """Each expert gets the rows that chose it, as in transformers' mixtures of experts."""
+    with torch.no_grad():
+        weights, chosen = GATE(x).softmax(-1).topk(2)
+        mask = nn.functional.one_hot(chosen, 3).permute(2, 1, 0)
+        out = torch.zeros_like(y)
+        for index, expert in enumerate(EXPERTS):
+            place, row = torch.where(mask[index])
+            current = expert(y[None, row].reshape(-1, y.shape[-1])) * weights[row, place, None]
+            out.index_add_(0, row, current)
+    return out
+
+
+@case
+def edges_of_a_graph(x, y):
+    source, target = (x @ y.t() > 0).nonzero(as_tuple=True)
+    messages = torch.relu(x[source] - y[target])
+    return torch.zeros_like(x).index_add_(0, target, messages) + y, torch.bincount(target)
+
+
+@case
+def kept_boxes(x, y):
+    corners = torch.cat([x[:, :2], x[:, :2] + y[:, 1:].abs() + 0.5], 1)
+    kept = torchvision.ops.nms(corners, y[:, 0], 0.3)
+    return corners[kept] * 2, torch.cat([y[kept], kept[:, None]], 1)
+
+
+@case
+def rows_by_mask(x, y):
+    rows = y.sum(1) > 0
+    chosen = nn.functional.layer_norm(x[rows], (3,)).softmax(-1)
+    y = y.clone()
+    y[rows] = chosen @ x.t() @ x
+    return y, chosen.mean(0), chosen.t().sum(), torch.cat([chosen, x])
 
 
 @case

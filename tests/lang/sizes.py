@@ -14,6 +14,7 @@ import harness  # noqa: E402
 dynrun = harness.under_dynrun(__file__)
 
 import torch  # noqa: E402
+import torchvision  # noqa: E402
 
 
 def layers(x, w):
@@ -109,7 +110,32 @@ def masks_and_open_sizes():
     segments(function, [(rows(n),) for n in (3, 4, 5, 6, 7)])
 
 
-CASES = [a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+def routed(x, w):
+    """Rows go to the column that is largest."""
+    chosen = (x @ w).argmax(-1)
+    out = torch.zeros_like(x)
+    for column in range(3):
+        rows = (chosen == column).nonzero().squeeze(-1)
+        out.index_add_(0, rows, torch.relu(x[rows] * (column + 1)) @ torch.ones(x.shape[-1], x.shape[-1]))
+    return out, chosen.bincount(minlength=3)
+
+
+def routes_at_changing_sizes():
+    torch.manual_seed(0)
+    assert segments(routed, [(torch.randn(n, 8), torch.randn(8, 3)) for n in (5, 6, 7, 12, 3, 40, 2, 9)]) <= 2
+
+
+def kept_boxes_at_changing_sizes():
+    def function(corners, scores):
+        boxes = torch.cat([corners, corners + 0.5], 1)
+        kept = torchvision.ops.nms(boxes, scores, 0.3)
+        return boxes[kept] * 2, scores[kept].cumsum(0)
+
+    torch.manual_seed(0)
+    assert segments(function, [(torch.rand(n, 2), torch.rand(n)) for n in (8, 9, 10, 30, 5, 60)]) <= 2
+
+
+CASES = [routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
