@@ -234,7 +234,7 @@ bool Recorder::is_number_function(PyObject* callable) const {
 bool Recorder::holds_hosts(PyObject* object) const {
   if (!records_sizes() || hosts_.empty() || !(PyTuple_Check(object) || PyList_CheckExact(object))) return false;
   PyObject** items = PySequence_Fast_ITEMS(object);
-  return std::all_of(items, items + Py_SIZE(object), [](PyObject* item) { return PyLong_CheckExact(item); }) &&
+  return std::all_of(items, items + Py_SIZE(object), [this](PyObject* item) { return PyLong_CheckExact(item) && !is_unsettled(item); }) &&
          std::any_of(items, items + Py_SIZE(object), [this](PyObject* item) { return is_host(item); });
 }
 
