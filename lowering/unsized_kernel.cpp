@@ -230,6 +230,7 @@ class Claimer {
     group.space = {kRow};
     group.definitions = chain.definitions;
     for (const Definition& definition : group.definitions) group.stored.push_back(is_seen(chain, definition.value));
+    if (std::none_of(group.stored.begin(), group.stored.end(), [](bool stored) { return stored; })) return;  // they run to raise, if they do
     Kernel kernel = build_kernel(rows_, group);
     if (kernel.dims.size() != 1 || kernel.buffers.size() > kMostBuffers) return;
     repeat(kernel);

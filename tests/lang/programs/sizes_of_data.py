@@ -98,12 +98,18 @@ def lists(x, w):
     return [part * 2 for part in chosen.split(1)], chosen.unbind(1), torch.stack([chosen, chosen + 1]), chosen.chunk(2)
 
 
+def unread(x, w):
+    chosen = x[x > 1]
+    (chosen * chosen.sigmoid() - 0.3).clamp(min=-1)
+    return x + 1
+
+
 def in_autocast(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return x[x[:, 0] > 0] @ w
 
 
-FUNCTIONS = (through_layers, views, views_of_views, written, written_through_a_row, scattered, written_outside, raises_after_writing, of_two, squeezed, sliced, repeated, two_masks, boxes, lists, in_autocast)
+FUNCTIONS = (through_layers, views, views_of_views, written, written_through_a_row, scattered, written_outside, raises_after_writing, of_two, squeezed, sliced, repeated, two_masks, boxes, lists, unread, in_autocast)
 for function in FUNCTIONS:
     for step in range(12):
         rows = 4 if step < 6 else 2 + step % 5
