@@ -127,9 +127,15 @@ DynrunDynamic Engine::dynamic_of(python::Frame* base) const {
   return mark ? mark->dynamic : options_.dynamic;
 }
 
-void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty) {
+void Engine::judge(std::size_t key, bool empty) {
+  heat_[key].unsure = false;
+  heat_[key].empty = empty;
+}
+
+void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty, bool unsure) {
   heat_[key].rejected = true;
   heat_[key].empty = empty;
+  heat_[key].unsure = unsure && !empty;
   Entry& entry = entry_at(point);
   entry.given_up = true;
   std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
@@ -173,7 +179,7 @@ bool Engine::wants(python::Frame* frame) {
     loops_.consider(frame->code, frame->globals);
     return false;
   }
-  if (is_hot(frame)) return true;
+  if (heat_of(frame).unsure || is_hot(frame)) return true;
   if (!heat_of(frame).empty) report_.frames_skipped++;
   return false;
 }
@@ -197,6 +203,7 @@ Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation,
   if (!backward_apart_) run_backward_apart();
   std::erase_if(sessions_, [](const auto& session) { return session->idle(); });
   sessions_.push_back(std::make_unique<Session>(*this, machine, activation, compile_now));
+  if (heat_of(activation.frame).unsure) sessions_.back()->watch();
   return sessions_.back().get();
 }
 

@@ -43,7 +43,8 @@ struct Entry {
 struct Heat {
   int count = 0;
   bool rejected = false;  // recorded, and not worth it
-  bool empty = false;     // rejected because it was seen from end to end without an operator
+  bool empty = false;     // rejected, and seen from end to end without an operator
+  bool unsure = false;    // rejected before its end without an operator so far: its next call is watched
 };
 
 class Engine final : public vm::Engine {
@@ -64,7 +65,9 @@ class Engine final : public vm::Engine {
   static std::size_t heat_key(python::Frame* frame);
   Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
   /// The code that starts there is not worth recording: it is left to CPython from now on.
-  void reject(const trace::EntryPoint& point, std::size_t key, bool empty);
+  void reject(const trace::EntryPoint& point, std::size_t key, bool empty, bool unsure);
+  /// What watching a call of a rejected frame has shown.
+  void judge(std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.

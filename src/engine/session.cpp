@@ -77,9 +77,12 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
     : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now), origin_(trace::entry_point(&base, &base)),
       heat_key_(engine.heat_key(base.frame)) {
   generator_ = base.frame->owner == python::kOwnedByGenerator;
+  operators_before_ = trace::operator_count().load();
 }
 
 Session::~Session() = default;
+
+bool Session::ran_no_operator() const { return origin_.frames.back().second == 0 && operators_before_ == trace::operator_count().load(); }
 
 /// An error that is on its way, put aside.
 class KeptError {
@@ -119,7 +122,7 @@ void Session::detach() {
     Entry& entry = engine_.entry_at(origin_);
     bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty() && entry.plain_steps == 0;
     if (fruitless && machine_.borrowed) entry.given_up = true;
-    else if (fruitless) engine_.reject(origin_, heat_key_, whole_);
+    else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
@@ -154,6 +157,7 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
     case State::kStep:
       if (torch_state_uses_ > 0 && !leaves_torch_state(activation, instruction)) torch_state_uses_ = 0;
       break;
+    case State::kWatch:
     case State::kIdle: break;
   }
   if (&machine != &machine_) machine.observer = nullptr;
@@ -206,7 +210,7 @@ Decision Session::probe() {
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
-    if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false);
+    if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false, ran_no_operator());
     detach();
     return Decision::kResume;
   }
@@ -423,7 +427,11 @@ void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject
   Busy busy(*this);
   if (state_ == State::kRecord) recorder_->leaving(machine, activation);
   if (&machine == &machine_) close_visit(activation);
-  if (&activation == base_) detach();
+  if (&activation == base_) {
+    if (state_ == State::kWatch) engine_.judge(heat_key_, ran_no_operator());
+    whole_ = whole_ || ran_no_operator();
+    detach();
+  }
 }
 
 void Session::giving_back(vm::Machine&) {

@@ -23,6 +23,8 @@ class Session final : public vm::Observer {
   void giving_back(vm::Machine& machine) override;
   void interrupted(vm::Machine& machine) override;
 
+  /// Records nothing, and tells the engine at the base's return whether it ran an operator.
+  void watch() { state_ = State::kWatch; }
   /// Whether one of its own functions runs: Python code that starts then is no part of the recorded program.
   bool at_work() const { return busy_ > 0; }
   bool idle() const { return state_ == State::kIdle && nested_.empty() && busy_ == 0; }
@@ -39,6 +41,7 @@ class Session final : public vm::Observer {
     kProbe,   // at an entry point: is there a segment that fits?
     kRecord,  // recording
     kStep,    // the next instruction runs without being looked at, then kProbe
+    kWatch,   // does the base run any operator?
     kIdle,    // nothing more to do for this activation
   };
   vm::Decision decide(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
@@ -62,6 +65,8 @@ class Session final : public vm::Observer {
     std::size_t kept;          // segments kept before it
     int breaks = 0;            // inside
   };
+  /// Whether the base has run none since its start.
+  bool ran_no_operator() const;
   std::uint64_t operators_so_far() const;
   void note_break();
   void close_visit(vm::Activation& activation);
@@ -79,7 +84,8 @@ class Session final : public vm::Observer {
   trace::EntryPoint origin_;
   std::size_t heat_key_;
   bool recorded_ = false;
-  bool whole_ = false;  // one recording saw the base from its start to its return
+  bool whole_ = false;  // the base was seen from its start to its return
+  std::uint64_t operators_before_ = 0;  // run by the process until the base began
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
   std::vector<Visit> visits_;
