@@ -328,6 +328,7 @@ Flow Recorder::cut_afterwards(bool raised) {
     return Flow::kDropped;
   }
   poisoned_ = false;
+  const bool may_raise = operators_.refusal() == Refusal::kMayRaiseAfterWrite;
   operators_.rewind(pending_.mark);
   effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(pending_.effects), effects_.end());
   instruction_ran_ = true;
@@ -335,7 +336,10 @@ Flow Recorder::cut_afterwards(bool raised) {
     auto now = static_cast<std::uint32_t>(tensor._version());
     if (now > before) written_by_cut_.emplace_back(tensor, now - before);
   }
-  return finish_at(machine_.top, &pending_, pending_.pc) ? Flow::kCut : Flow::kDropped;
+  if (!finish_at(machine_.top, &pending_, pending_.pc)) return Flow::kDropped;
+  // With nothing written yet the next segment takes what this one may not, at this very instruction.
+  segment_->continues = may_raise && operators_.wrote_outside();
+  return Flow::kCut;
 }
 
 /// A Python function that C code found on its own, by the classes of the operands: those must not change.
