@@ -1,5 +1,6 @@
 #include "lowering/program.h"
 
+#include "graph/operators.h"
 #include "graph/text.h"
 #include "graph/visit.h"
 
@@ -113,11 +114,7 @@ bool Program::has_effect(std::int32_t index) const {
 }
 
 bool Program::touches_unsized(std::int32_t index) const {
-  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
-  auto is_unsized = [&](ValueId id) { return id != kNoValue && graph.values[static_cast<std::size_t>(id)].is_tensor() && graph.type_of(id).unsized; };
-  bool any = std::any_of(node.outputs.begin(), node.outputs.end(), is_unsized);
-  visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
-  return any;
+  return graph::touches_unsized(graph, graph.nodes[static_cast<std::size_t>(index)]);
 }
 
 bool Program::can_sink(std::int32_t from, std::int32_t to) const {

@@ -1,5 +1,6 @@
 #include "runtime/trial.h"
 
+#include "graph/operators.h"
 #include "graph/visit.h"
 #include "runtime/dispatch.h"
 
@@ -144,8 +145,7 @@ bool decided_by_data(const graph::Node& node, const ValueOf& value) {
   if (node.op.operator_name().name != "aten::index") return node.op.hasTag(at::Tag::dynamic_output_shape) || node.op.hasTag(at::Tag::data_dependent_output);
   bool any = false;
   graph::visit_values(node.arguments[1], [&](ValueId id) {
-    const c10::ScalarType type = value(id).toTensor().scalar_type();
-    any = any || type == at::kBool || type == at::kByte;
+    any = any || graph::is_mask(value(id).toTensor().scalar_type());
   });
   return any;
 }

@@ -5,6 +5,7 @@
 
 #include "lowering/passes/passes.h"
 
+#include "graph/operators.h"
 #include "graph/visit.h"
 #include "runtime/dispatch.h"
 
@@ -215,16 +216,9 @@ class Functionaliser {
     return false;
   }
 
-  /// Views of tensors whose sizes depend on data are made by the operator itself; what they show is not written (the recorder sees to it).
-  bool touches_unsized(const Node& node) const {
-    auto is_unsized = [&](ValueId id) { return id != kNoValue && program_.graph.values[index(id)].is_tensor() && program_.graph.type_of(id).unsized; };
-    bool any = std::any_of(node.outputs.begin(), node.outputs.end(), is_unsized);
-    visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
-    return any;
-  }
-
   bool take_view(const Node& node) {
-    if (!may_alias(node) || node.outputs.empty() || touches_unsized(node)) return false;
+    // Views of tensors whose sizes depend on data are made by the operator itself; what they show is not written (the recorder sees to it).
+    if (!may_alias(node) || node.outputs.empty() || graph::touches_unsized(program_.graph, node)) return false;
     if (has_unknown_offset(node)) {
       outside_.insert(node.outputs[0]);
       return false;

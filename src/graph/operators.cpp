@@ -50,6 +50,18 @@ bool is_elementwise(std::string_view name) {
   return names.count(name) != 0;
 }
 
+bool is_mask(c10::ScalarType type) { return type == at::kBool || type == at::kByte; }
+
+bool touches_unsized(const Graph& graph, const Node& node) {
+  auto is_unsized = [&](ValueId id) {
+    const Value* value = id == kNoValue ? nullptr : &graph.values[static_cast<std::size_t>(id)];
+    return value && value->is_tensor() && value->tensor().unsized;
+  };
+  bool any = std::any_of(node.outputs.begin(), node.outputs.end(), is_unsized);
+  visit_values(node, [&](ValueId id) { any = any || is_unsized(id); });
+  return any;
+}
+
 bool sums_up(std::string_view name) { return name == "sum" || name == "mean"; }
 
 bool may_raise_on_data(const c10::OperatorHandle& op, bool integers) {

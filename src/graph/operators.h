@@ -13,6 +13,11 @@ bool is_elementwise(std::string_view base_name);
 /// Those that make one number of a tensor of any size.
 bool sums_up(std::string_view base_name);
 
+/// Of an index: whether it chooses by truth, so that how many elements there are depends on its data.
+bool is_mask(c10::ScalarType type);
+/// Whether the node reads or makes a tensor whose sizes depend on data.
+bool touches_unsized(const Graph& graph, const Node& node);
+
 /// Whether an operator may fail on some data though types and shapes are right: by what it indexes with, by the domain of its
 /// algorithm. `integers`: its second argument, a divisor or exponent maybe, is a tensor of integers or a number of each replay.
 bool may_raise_on_data(const c10::OperatorHandle& op, bool integers);

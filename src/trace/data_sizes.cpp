@@ -50,15 +50,13 @@ std::vector<std::vector<std::int64_t>> sizes_of(const std::vector<at::Tensor>& t
   return sizes;
 }
 
-bool is_mask_type(c10::ScalarType type) { return type == at::kBool || type == at::kByte; }
-
 /// x[mask, rows]: a mask stands for as many indices as it has dimensions, of `count` numbers each. Undefined where no rule covers it.
 at::Tensor index_with_masks(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count) {
   graph::Node indexed = node;
   std::vector<graph::Argument> items;
   std::unordered_map<ValueId, c10::IValue> masks;
   for (const graph::Argument& item : node.arguments[1].items()) {
-    const bool mask = item.is_value() && item.value() != kNoValue && is_mask_type(graph.type_of(item.value()).dtype);
+    const bool mask = item.is_value() && item.value() != kNoValue && graph::is_mask(graph.type_of(item.value()).dtype);
     const std::size_t places = mask ? graph.type_of(item.value()).sizes.size() : 1;
     if (mask) masks[item.value()] = at::empty({count}, at::TensorOptions().dtype(at::kLong).device(at::kMeta));
     items.insert(items.end(), places, item);
@@ -122,7 +120,7 @@ bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::
 bool decides_sizes(const graph::Graph& graph, const graph::Node& node) {
   auto is_mask = [&](std::size_t at) {
     bool any = false;
-    graph::visit_values(node.arguments[at], [&](ValueId id) { any = any || is_mask_type(graph.type_of(id).dtype); });
+    graph::visit_values(node.arguments[at], [&](ValueId id) { any = any || graph::is_mask(graph.type_of(id).dtype); });
     return any;
   };
   auto number = [&](std::size_t at) {
@@ -214,7 +212,7 @@ std::optional<DataSizes::AllSizes> DataSizes::decided_at(const graph::Graph& gra
 }
 
 /// Takes the dimensions down, for results that are no arguments.
-bool DataSizes::note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims) {
+void DataSizes::note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims) {
   for (std::size_t i = 0; i < node.outputs.size(); i++) {
     const ValueId id = node.outputs[i];
     bool argument = id == kNoValue;
@@ -223,11 +221,10 @@ bool DataSizes::note(graph::Graph& graph, const graph::Node& node, const std::ve
     dims_[id] = dims[i];
     std::get<graph::TensorType>(graph.values[at(id)].type).unsized = true;
   }
-  return true;
 }
 
 /// One symbol stands for what the data decides; where the place of it is not known, every dimension is one of its own.
-bool DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number) {
+void DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number) {
   constexpr std::int64_t kCounts[] = {5, 9};
   const auto first = decided_at(graph, node, number, kCounts[0]), second = decided_at(graph, node, number, kCounts[1]);
   std::vector<Dims> dims;
@@ -247,64 +244,64 @@ bool DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, cons
       dims.back().push_back(symbol);
     }
   }
-  return note(graph, node, dims);
+  note(graph, node, dims);
 }
 
-/// Asks for the results' sizes at other values of each symbol among the operands.
-bool DataSizes::learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number) {
-  if (std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length >= 0; })) return false;
-  const auto now = sizes_at(graph, node, number, kNone, 0);
-  if (!now) return false;
-  std::vector<Dims> dims;
-  for (std::size_t i = 0; i < node.outputs.size(); i++) {
-    dims.emplace_back((*now)[i].size(), kNone);
-    if (node.outputs[i] != kNoValue && graph.type_of(node.outputs[i]).sizes != (*now)[i]) return false;
-  }
-  struct Probe {
-    Symbol symbol;
-    std::int64_t value;
-    AllSizes sizes;
-  };
+/// The results' sizes at other values of each symbol among the operands. Empty where the operator fits only this recording.
+std::optional<std::vector<DataSizes::Probe>> DataSizes::probe(const graph::Graph& graph, const graph::Node& node, const Number& number) const {
   std::vector<Probe> probes;
   for (Symbol symbol : symbols_of(node)) {
     const std::int64_t recorded = now_[at(symbol)];
     for (std::int64_t value : {recorded + 3, 2 * recorded + 101, std::int64_t{1}, std::int64_t{0}}) {
       auto sizes = sizes_at(graph, node, number, symbol, value);
-      if (!sizes && value > 1) return false;  // it fits only this recording
+      if (!sizes && value > 1) return std::nullopt;
       if (sizes) probes.push_back({symbol, value, std::move(*sizes)});
     }
   }
-  std::vector<std::pair<std::vector<std::int64_t>, Symbol>> made;  // new symbols, by their values in the probes
-  for (std::size_t i = 0; i < dims.size(); i++) {
-    if (std::any_of(probes.begin(), probes.end(), [&](const Probe& probe) { return probe.sizes[i].size() != dims[i].size(); })) return false;
-    for (std::size_t d = 0; d < dims[i].size(); d++) {
-      const std::int64_t recorded = (*now)[i][d];
-      std::set<Symbol> moved;
-      std::vector<std::int64_t> values = {recorded};
-      for (const Probe& probe : probes) {
-        values.push_back(probe.sizes[i][d]);
-        if (probe.sizes[i][d] != recorded) moved.insert(probe.symbol);
-      }
-      if (moved.empty()) continue;
-      const Symbol one = *moved.begin();
-      const bool is_it = moved.size() == 1 && recorded == now_[at(one)] &&
-                         std::all_of(probes.begin(), probes.end(), [&](const Probe& probe) { return probe.symbol != one || probe.sizes[i][d] == probe.value; });
-      if (is_it) {
-        dims[i][d] = one;
-        continue;
-      }
-      auto known = std::find_if(made.begin(), made.end(), [&](const auto& symbol) { return symbol.first == values; });
-      if (known == made.end()) known = made.insert(made.end(), {values, add_symbol(recorded)});
-      dims[i][d] = known->second;
-    }
+  return probes;
+}
+
+/// What a dimension that is `recorded` now is in the probes: the same, one of the symbols, or something that follows from them.
+DataSizes::Symbol DataSizes::symbol_for(std::int64_t recorded, const std::vector<Probe>& probes, std::size_t result, std::size_t dimension, Made& made) {
+  std::set<Symbol> moved;
+  std::vector<std::int64_t> values = {recorded};
+  for (const Probe& probe : probes) {
+    values.push_back(probe.sizes[result][dimension]);
+    if (values.back() != recorded) moved.insert(probe.symbol);
   }
-  return note(graph, node, dims);
+  if (moved.empty()) return kNone;
+  const Symbol one = *moved.begin();
+  const bool is_it = moved.size() == 1 && recorded == now_[at(one)] &&
+                     std::all_of(probes.begin(), probes.end(), [&](const Probe& probe) { return probe.symbol != one || probe.sizes[result][dimension] == probe.value; });
+  if (is_it) return one;
+  auto known = std::find_if(made.begin(), made.end(), [&](const auto& symbol) { return symbol.first == values; });
+  if (known == made.end()) known = made.insert(made.end(), {values, add_symbol(recorded)});
+  return known->second;
+}
+
+bool DataSizes::learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number) {
+  if (std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length >= 0; })) return false;
+  const auto now = sizes_at(graph, node, number, kNone, 0);
+  const auto probes = now ? probe(graph, node, number) : std::nullopt;
+  if (!probes) return false;
+  std::vector<Dims> dims;
+  Made made;
+  for (std::size_t i = 0; i < node.outputs.size(); i++) {
+    const std::vector<std::int64_t>& sizes = (*now)[i];
+    if (node.outputs[i] != kNoValue && graph.type_of(node.outputs[i]).sizes != sizes) return false;
+    if (std::any_of(probes->begin(), probes->end(), [&](const Probe& probe) { return probe.sizes[i].size() != sizes.size(); })) return false;
+    dims.emplace_back();
+    for (std::size_t d = 0; d < sizes.size(); d++) dims.back().push_back(symbol_for(sizes[d], *probes, i, d, made));
+  }
+  note(graph, node, dims);
+  return true;
 }
 
 bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
-  if (decides_sizes(graph, node)) return learn_decided(graph, node, number);
-  return learn_derived(graph, node, number);
+  if (!decides_sizes(graph, node)) return learn_derived(graph, node, number);
+  learn_decided(graph, node, number);
+  return true;
 }
 
 }  // namespace dynrun::trace

@@ -13,15 +13,15 @@
 
 namespace dynrun::trace {
 
-/// Whether the operator decides by data how large its result is, which is new memory. `is_mask`: whether the tensor in a place of its
-/// first list of tensors is a mask.
+/// Whether the operator decides by data how large its result is, which is new memory. `is_mask`: whether the argument in that place is a
+/// list with a mask in it; `number`: the number in that place, if it is one.
 bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number);
 /// The same of a node.
 bool decides_sizes(const graph::Graph& graph, const graph::Node& node);
 
+using ValueOf = std::function<const c10::IValue&(graph::ValueId)>;
 /// What a node that decides sizes gives, on the Meta device, for operands in these sizes: `count` stands for what data decides. Empty where
 /// that is not known.
-using ValueOf = std::function<const c10::IValue&(graph::ValueId)>;
 std::vector<at::Tensor> decided_results(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count);
 
 class DataSizes {
@@ -30,8 +30,6 @@ class DataSizes {
   bool has(graph::ValueId id) const { return dims_.count(id) != 0; }
   /// Whether both have as many dimensions of the same sizes on every replay.
   bool same(graph::ValueId a, graph::ValueId b) const { return has(a) && has(b) && dims_.at(a) == dims_.at(b); }
-  /// Whether that dimension's size is the same on every replay as far as data goes.
-  bool is_settled(graph::ValueId id, std::size_t dimension) const { return !has(id) || (dimension < dims_.at(id).size() && dims_.at(id)[dimension] == kNone); }
 
   /// Learns what a node gives that takes or makes such sizes: its outputs' types are those of the recording. `number`: the value of an
   /// input that is a number. False where its results have sizes or dimensions that are not understood.
@@ -50,9 +48,17 @@ class DataSizes {
   std::vector<Symbol> symbols_of(const graph::Node& node) const;
   std::optional<AllSizes> sizes_at(const graph::Graph& graph, const graph::Node& node, const Number& number, Symbol symbol, std::int64_t now) const;
   std::optional<AllSizes> decided_at(const graph::Graph& graph, const graph::Node& node, const Number& number, std::int64_t count) const;
-  bool learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
+  struct Probe {
+    Symbol symbol;
+    std::int64_t value;
+    AllSizes sizes;  // where the symbol has the value
+  };
+  using Made = std::vector<std::pair<std::vector<std::int64_t>, Symbol>>;  // symbols of one node's results, by their values in its probes
+  std::optional<std::vector<Probe>> probe(const graph::Graph& graph, const graph::Node& node, const Number& number) const;
+  Symbol symbol_for(std::int64_t recorded, const std::vector<Probe>& probes, std::size_t result, std::size_t dimension, Made& made);
+  void learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
   bool learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number);
-  bool note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);
+  void note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);
   at::Tensor stand_in(const graph::TensorType& type, graph::ValueId id, Symbol symbol, std::int64_t now) const;
 
   std::unordered_map<graph::ValueId, Dims> dims_;  // of values that have any such size

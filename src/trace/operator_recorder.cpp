@@ -72,7 +72,7 @@ bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   auto is_mask = [&](std::size_t at) {
     auto list = stack[first + at].toListRef();
     return std::any_of(list.begin(), list.end(), [](const c10::IValue& index) {
-      return index.isTensor() && index.toTensor().defined() && (index.toTensor().scalar_type() == c10::kBool || index.toTensor().scalar_type() == c10::kByte);
+      return index.isTensor() && index.toTensor().defined() && graph::is_mask(index.toTensor().scalar_type());
     });
   };
   auto number = [&](std::size_t at) { return stack[first + at].isInt() ? std::optional(stack[first + at].toInt()) : std::nullopt; };
