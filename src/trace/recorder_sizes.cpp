@@ -305,10 +305,9 @@ void Recorder::look_at_recorded_sizes(const Instruction& in, PyObject* result) {
     if (stores && (name == "expand" || name == "view" || name == "broadcast_to" || name == "reshape")) fix_sizes();
     const bool gives_list = std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length >= 0; });
     if (!gives_list || name == "split_with_sizes" || node.op.operator_name().overload_name == "sizes" || node.arguments.empty() || !node.arguments[0].is_value()) continue;
-    if (name != "unbind" && name != "split" && name != "chunk") {
-      if (name.find("split") != std::string_view::npos) fix_sizes();
-      continue;
-    }
+    // Others give as many as their arguments say.
+    static const std::unordered_set<std::string_view> counted = {"unbind", "split", "chunk", "unsafe_split", "unsafe_chunk", "unbind_copy", "split_copy"};
+    if (counted.count(name) == 0) continue;
     const graph::ValueId value = node.arguments[0].value();
     const graph::Argument& last = node.arguments.back();
     const auto& sizes = graph.type_of(value).sizes;
