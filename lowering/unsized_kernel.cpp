@@ -66,7 +66,7 @@ class UnsizedStep final : public runtime::Step {
   /// Whether every elementwise operator gives its result this layout. Where dimensions have no second element, each has its way.
   static bool keeps_layout(const at::Tensor& like) {
     const auto sizes = like.sizes();
-    if (sizes.size() > 1 && std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 2; })) return false;
+    if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 2; })) return false;
     return like.is_non_overlapping_and_dense();
   }
 

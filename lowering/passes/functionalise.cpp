@@ -126,48 +126,8 @@ class Functionaliser {
   }
 
   static bool may_alias(const Node& node) {
-    bool annotated = false;
     if (node.op.operator_name().name == "aten::to") return false;  // its argument itself, see take_identity, or a copy
-    for (const c10::Argument& formal : node.op.schema().arguments()) {
-      if (formal.alias_info() == nullptr) continue;
-      if (formal.alias_info()->isWrite()) return false;
-      annotated = true;
-    }
-    if (annotated) return true;
-    static const std::unordered_set<std::string_view> kUnsaid = {"aten::dropout",
-                                                                 "aten::feature_dropout",
-                                                                 "aten::alpha_dropout",
-                                                                 "aten::feature_alpha_dropout",
-                                                                 "aten::type_as",
-                                                                 "aten::broadcast_tensors",
-                                                                 "aten::meshgrid",
-                                                                 "aten::atleast_1d",
-                                                                 "aten::atleast_2d",
-                                                                 "aten::atleast_3d",
-                                                                 "aten::pad",
-                                                                 "aten::constant_pad_nd",
-                                                                 "aten::real",
-                                                                 "aten::tensor_split",
-                                                                 "aten::hsplit",
-                                                                 "aten::vsplit",
-                                                                 "aten::dsplit",
-                                                                 "aten::flatten_dense_tensors",
-                                                                 "aten::unflatten_dense_tensors",
-                                                                 "aten::positive",
-                                                                 "aten::resolve_conj",
-                                                                 "aten::resolve_neg",
-                                                                 "aten::conj",
-                                                                 "aten::combinations",
-                                                                 "aten::fliplr",
-                                                                 "aten::movedim",
-                                                                 "aten::rot90",
-                                                                 "aten::einsum",
-                                                                 "aten::pin_memory",
-                                                                 "aten::to_dense",
-                                                                 "aten::_autocast_to_reduced_precision",
-                                                                 "aten::_autocast_to_full_precision",
-                                                                 "aten::quantize_per_tensor"};
-    return kUnsaid.count(node.op.operator_name().name) != 0;
+    return !writes_argument(node) && graph::may_give_argument(node.op);
   }
 
   at::Tensor meta_tensor(ValueId id, std::unordered_map<ValueId, at::Tensor>& roots) {

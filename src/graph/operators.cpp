@@ -52,6 +52,19 @@ bool is_elementwise(std::string_view name) {
 
 bool is_mask(c10::ScalarType type) { return type == at::kBool || type == at::kByte; }
 
+bool may_give_argument(const c10::OperatorHandle& op) {
+  static const std::unordered_set<std::string_view> unsaid = {
+      "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d",
+      "atleast_2d", "atleast_3d", "pad", "constant_pad_nd", "real", "tensor_split", "hsplit", "vsplit",
+      "dsplit", "flatten_dense_tensors", "unflatten_dense_tensors", "positive", "resolve_conj", "resolve_neg", "conj", "combinations",
+      "fliplr", "movedim", "rot90", "einsum", "pin_memory", "to_dense", "_autocast_to_reduced_precision", "_autocast_to_full_precision",
+      "quantize_per_tensor"};
+  const auto& formals = op.schema().arguments();
+  if (std::any_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; })) return true;
+  const std::string& name = op.operator_name().name;
+  return name.rfind("aten::", 0) == 0 && unsaid.count(std::string_view(name).substr(6)) != 0;
+}
+
 bool touches_unsized(const Graph& graph, const Node& node) {
   auto is_unsized = [&](ValueId id) {
     const Value* value = id == kNoValue ? nullptr : &graph.values[static_cast<std::size_t>(id)];

@@ -227,6 +227,7 @@ void DataSizes::note(graph::Graph& graph, const graph::Node& node, const std::ve
 void DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number) {
   constexpr std::int64_t kCounts[] = {5, 9};
   const auto first = decided_at(graph, node, number, kCounts[0]), second = decided_at(graph, node, number, kCounts[1]);
+  const bool plain = symbols_of(node).empty();  // what comes in with the operands goes on as something that nobody knows
   std::vector<Dims> dims;
   Symbol symbol = kNone;
   for (std::size_t i = 0; i < node.outputs.size(); i++) {
@@ -235,7 +236,7 @@ void DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, cons
     if (id == kNoValue) continue;
     const std::vector<std::int64_t>& sizes = graph.type_of(id).sizes;
     for (std::size_t d = 0; d < sizes.size(); d++) {
-      const bool known = first && second && (*first)[i].size() == sizes.size();
+      const bool known = first && second && (*first)[i].size() == sizes.size() && plain;
       if (known && (*first)[i][d] == (*second)[i][d]) {
         dims.back().push_back(kNone);
         continue;
@@ -279,7 +280,28 @@ DataSizes::Symbol DataSizes::symbol_for(std::int64_t recorded, const std::vector
   return known->second;
 }
 
+/// Whether the result lies in new memory, or in an operand's, whatever the sizes are: some operators copy only where they have to.
+bool DataSizes::is_alike_at_all_sizes(const graph::Graph& graph, const graph::Node& node) const {
+  static const std::unordered_set<std::string_view> views = {"view", "view_as", "expand", "expand_as", "permute", "transpose", "t", "numpy_T", "mT", "unsqueeze", "squeeze", "slice", "select", "narrow",
+                                                             "alias", "detach", "diagonal", "movedim", "unflatten", "swapaxes", "swapdims"};
+  static const std::unordered_set<std::string_view> by_layout = {"contiguous", "reshape", "reshape_as", "flatten", "ravel"}, by_type = {"to", "type_as", "positive", "resolve_conj", "resolve_neg"};
+  const std::string_view name = graph::base_name(node.op);
+  if (node.op.schema().is_mutable() || views.count(name) != 0 || by_type.count(name) != 0) return true;
+  if (by_layout.count(name) != 0) {
+    // Contiguous as it is, and not because there is one row or none.
+    const ValueId operand = node.arguments[0].value();
+    const Dims* dims = has(operand) ? &dims_.at(operand) : nullptr;
+    return graph.type_of(operand).is_contiguous() && (!dims || std::all_of(dims->begin(), dims->end(), [&](Symbol symbol) { return symbol == kNone || now_[at(symbol)] > 1; }));
+  }
+  if (name.find("dropout") != std::string_view::npos) {
+    const c10::IValue* train = constant_of(node, "train");
+    return train && train->isBool() && !train->toBool();
+  }
+  return !graph::may_give_argument(node.op);
+}
+
 bool DataSizes::learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number) {
+  if (!is_alike_at_all_sizes(graph, node)) return false;
   if (std::any_of(node.return_lengths.begin(), node.return_lengths.end(), [](std::int32_t length) { return length >= 0; })) return false;
   const auto now = sizes_at(graph, node, number, kNone, 0);
   const auto probes = now ? probe(graph, node, number) : std::nullopt;

@@ -28,8 +28,6 @@ class DataSizes {
  public:
   bool any() const { return !dims_.empty(); }
   bool has(graph::ValueId id) const { return dims_.count(id) != 0; }
-  /// Whether both have as many dimensions of the same sizes on every replay.
-  bool same(graph::ValueId a, graph::ValueId b) const { return has(a) && has(b) && dims_.at(a) == dims_.at(b); }
 
   /// Learns what a node gives that takes or makes such sizes: its outputs' types are those of the recording. `number`: the value of an
   /// input that is a number. False where its results have sizes or dimensions that are not understood.
@@ -56,6 +54,7 @@ class DataSizes {
   using Made = std::vector<std::pair<std::vector<std::int64_t>, Symbol>>;  // symbols of one node's results, by their values in its probes
   std::optional<std::vector<Probe>> probe(const graph::Graph& graph, const graph::Node& node, const Number& number) const;
   Symbol symbol_for(std::int64_t recorded, const std::vector<Probe>& probes, std::size_t result, std::size_t dimension, Made& made);
+  bool is_alike_at_all_sizes(const graph::Graph& graph, const graph::Node& node) const;
   void learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
   bool learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number);
   void note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);

@@ -232,7 +232,7 @@ bool OperatorRecorder::may_raise_on_sizes(const c10::OperatorHandle& op, const t
     if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
     const graph::ValueId id = find(tensor);
     any = any || is_unsized(id);
-    alike = alike && (like == graph::kNoValue || data_sizes_.same(like, id));
+    alike = alike && (like == graph::kNoValue || like == id);
     like = id;
   };
   for (std::size_t at = first; at < stack.size(); at++) {

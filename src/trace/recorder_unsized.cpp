@@ -83,6 +83,11 @@ bool is_container_method(std::string_view name) {
   return names.count(name.substr(name.rfind('.') + 1)) != 0;
 }
 
+/// Whether the tensor is contiguous at other sizes too: torch's binding gives it back then, without an operator.
+bool is_surely_contiguous(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && std::all_of(tensor.sizes().begin(), tensor.sizes().end(), [](std::int64_t size) { return size > 1; });
+}
+
 /// Properties of a tensor that no size takes part in.
 bool is_sizeless(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension"};
@@ -122,6 +127,7 @@ std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const I
 bool Recorder::may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name) {
   if (!operators_.any_unsized()) return true;
   if (kind.call_class == CallClass::kPure && name.rfind("_has_torch_function", 0) == 0) return true;
+  if (is_unsized(self) && name.substr(name.rfind('.') + 1) == "contiguous" && !is_surely_contiguous(guards::tensor_of(self))) return false;
   if (kind.call_class == CallClass::kTransparent && !is_container_method(name)) {
     // The operator decides; but what is no operator may look at a size.
     unsized_asked_ = is_unsized(self) || std::any_of(site.arguments.begin(), site.arguments.end(), [&](PyObject* argument) { return is_unsized(argument); });

@@ -344,6 +344,20 @@ void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
   random.restore();
 }
 
+/// Notes that an operator of a replay warns, which Python code has to see in its place.
+class WarningNote final : public c10::WarningHandler {
+ public:
+  explicit WarningNote(bool passes_on) : passes_on_(passes_on) {}
+  void process(const c10::Warning& warning) override {
+    warned = true;
+    if (passes_on_) c10::WarningHandler::process(warning);
+  }
+  bool warned = false;
+
+ private:
+  bool passes_on_;
+};
+
 bool have_types(const std::vector<at::Tensor>& tensors, const std::vector<graph::TensorType>& types) {
   for (std::size_t i = 0; i < tensors.size(); i++) {
     if (tensors[i].defined() && !types[i].unsized && (tensors[i].sizes() != c10::IntArrayRef(types[i].sizes) || tensors[i].strides() != c10::IntArrayRef(types[i].strides))) return false;
@@ -515,7 +529,9 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     PyThreadState* thread = PyEval_SaveThread();
     bool failed = false;
     std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
+    WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
     try {
+      const c10::WarningUtils::WarningHandlerGuard noted(&note);
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
       if (code.untried) rehearse(segment, inputs);
       code.untried = false;
@@ -542,7 +558,10 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     } catch (...) {
       failed = true;
     }
-    if (failed) {
+    if (note.warned && !segment.writes_outside) {
+      random.restore();
+      executable = nullptr;
+    } else if (failed) {
       random.restore();
       executable = run_operators(segment, code, inputs, verify, outputs);
       if (!executable) random.restore();
