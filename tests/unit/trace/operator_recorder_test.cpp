@@ -103,7 +103,7 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
     return it.recorder.refusal();
   };
   CHECK(refused([](Recording&, const at::Tensor& x) { at::equal(x, x); }) == Refusal::kDataDependent);
-  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).t(); }) == Refusal::kDataDependent);
+  CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).split(1); }) == Refusal::kDataDependent);  // as many as data says
   CHECK(refused([](Recording&, const at::Tensor& x) { at::nonzero(x).add(at::nonzero(x)); }) == Refusal::kDataDependent);
   CHECK(refused([](Recording&, const at::Tensor& x) {
           x.sum().item();
@@ -119,7 +119,7 @@ TEST_CASE("what cannot be a node is refused, and the first reason is kept") {
         }) == Refusal::kUnrecordable);
 }
 
-TEST_CASE("a result whose size depends on data is a value that no operator takes") {
+TEST_CASE("a size that depends on data goes on through operators where it is understood") {
   Recording it;
   at::Tensor x = it.input(floats({2, 2}), "x");
   RecordingScope scope(&it.recorder);
@@ -130,9 +130,16 @@ TEST_CASE("a result whose size depends on data is a value that no operator takes
   CHECK(it.text().find("!unsized = aten::nonzero(%x)") != std::string::npos);
   at::neg(x);
   CHECK(it.recorder.graph()->nodes.size() == 2);
-  at::cat({found, found});
+  at::Tensor joined = at::cat({found, x.to(at::kLong)}), column = joined.select(1, 0), sum = joined.sum(0), rows = x.index_select(0, found.select(1, 0));
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  for (const at::Tensor& one : {joined, column, rows}) CHECK(it.recorder.is_unsized(it.recorder.find(one)));
+  CHECK_FALSE(it.recorder.is_unsized(it.recorder.find(sum)));
+  at::Tensor again = at::masked_select(found, found > 0), turned = found.t();
+  CHECK(it.recorder.is_unsized(it.recorder.find(again)));
+  CHECK(it.recorder.refusal() == Refusal::kNone);
+  found.add_(1);  // what shows such memory is not written
   CHECK(it.recorder.refusal() == Refusal::kDataDependent);
-  CHECK(it.recorder.refused_operator() == "aten::cat");
+  CHECK(it.recorder.refused_operator() == "aten::add_");
   it.recorder.rewind(mark);
   CHECK_FALSE(it.recorder.any_unsized());
 }
