@@ -44,10 +44,22 @@ at::Tensor without_memory(c10::IntArrayRef sizes, const graph::TensorType& recor
   return at::empty_strided(sizes, strides, options);
 }
 
-std::vector<std::vector<std::int64_t>> sizes_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<std::vector<std::int64_t>> sizes;
-  for (const at::Tensor& one : tensors) sizes.push_back(one.defined() ? one.sizes().vec() : std::vector<std::int64_t>());
-  return sizes;
+/// The sizes of what `results` gives for operands that `operand` makes, one a value. None where it raises, or gives not as many as `count`.
+std::optional<std::vector<std::vector<std::int64_t>>> sizes_by(const std::function<c10::IValue(ValueId)>& operand,
+                                                               const std::function<std::vector<at::Tensor>(const ValueOf&)>& results, std::size_t count) {
+  std::unordered_map<ValueId, c10::IValue> made;
+  const ValueOf value = [&](ValueId id) -> const c10::IValue& {
+    auto [at, fresh] = made.try_emplace(id);
+    if (fresh) at->second = operand(id);
+    return at->second;
+  };
+  try {
+    std::vector<std::vector<std::int64_t>> sizes;
+    for (const at::Tensor& one : results(value)) sizes.push_back(one.defined() ? one.sizes().vec() : std::vector<std::int64_t>());
+    return sizes.size() == count ? std::optional(std::move(sizes)) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 /// x[mask, rows]: a mask stands for as many indices as it has dimensions, of `count` numbers each. Undefined where no rule covers it.
@@ -176,39 +188,20 @@ at::Tensor DataSizes::stand_in(const graph::TensorType& type, ValueId id, Symbol
 
 /// The sizes of the node's results where `symbol` is `now`. None: the operator raises.
 std::optional<DataSizes::AllSizes> DataSizes::sizes_at(const graph::Graph& graph, const graph::Node& node, const Number& number, Symbol symbol, std::int64_t now) const {
-  std::unordered_map<ValueId, c10::IValue> made;
-  const ValueOf value = [&](ValueId id) -> const c10::IValue& {
-    auto [at, fresh] = made.try_emplace(id);
-    if (fresh) at->second = graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, symbol, now);
-    return at->second;
-  };
-  try {
+  auto operand = [&](ValueId id) { return graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, symbol, now); };
+  return sizes_by(operand, [&](const ValueOf& value) {
     torch::jit::Stack stack;
     runtime::push_arguments(node, value, stack);
-    if (!graph::infer(node, graph, stack) && !runtime::try_out(node, graph, value, stack)) return std::nullopt;
-    std::vector<at::Tensor> results(node.outputs.size());
-    std::size_t next = 0;
-    for (const c10::IValue& result : stack) results.at(next++) = result.isTensor() ? result.toTensor() : at::Tensor();
-    return sizes_of(results);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+    std::vector<at::Tensor> results;
+    if (!graph::infer(node, graph, stack) && !runtime::try_out(node, graph, value, stack)) return results;
+    for (const c10::IValue& result : stack) results.push_back(result.isTensor() ? result.toTensor() : at::Tensor());
+    return results;
+  }, node.outputs.size());
 }
 
 std::optional<DataSizes::AllSizes> DataSizes::decided_at(const graph::Graph& graph, const graph::Node& node, const Number& number, std::int64_t count) const {
-  std::unordered_map<ValueId, c10::IValue> made;
-  const ValueOf value = [&](ValueId id) -> const c10::IValue& {
-    auto [at, fresh] = made.try_emplace(id);
-    if (fresh) at->second = graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, kNone, 0);
-    return at->second;
-  };
-  try {
-    const std::vector<at::Tensor> results = decided_results(graph, node, value, count);
-    if (results.size() != node.outputs.size()) return std::nullopt;
-    return sizes_of(results);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+  auto operand = [&](ValueId id) { return graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, kNone, 0); };
+  return sizes_by(operand, [&](const ValueOf& value) { return decided_results(graph, node, value, count); }, node.outputs.size());
 }
 
 /// Takes the dimensions down, for results that are no arguments.
