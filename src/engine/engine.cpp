@@ -279,8 +279,26 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   return entry_at(trace::entry_point(base, top));
 }
 
-void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
+void Engine::count_segment(const trace::Segment& segment) {
   report_.segments_compiled++;
+  report::SegmentPlace row;
+  for (const auto& [code, pc] : segment.entry.frames) {
+    graph::SourceLine line = trace::line_at(*code, pc);
+    row.functions.push_back(line.function);
+    row.place = {line.file, line.line, line.function};
+  }
+  row.operators = segment.operators;
+  row.count = 1;
+  for (report::SegmentPlace& known : report_.segments) {
+    if (known.operators != row.operators || known.place.line != row.place.line || known.place.file != row.place.file || known.functions != row.functions) continue;
+    known.count++;
+    return;
+  }
+  report_.segments.push_back(std::move(row));
+}
+
+void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
+  count_segment(*segment);
   auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
   std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
   entry.segments.erase(dead, entry.segments.end());
@@ -357,11 +375,19 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
   report_.compile_seconds += seconds_since(start);
 }
 
+/// Whether what was found of indices at the sizes of the recording is so at these.
+static bool proofs_hold(const trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+  if (segment.proofs.empty()) return true;
+  const std::shared_ptr<graph::Graph> graph = segment.shapes->concrete(segment, inputs);
+  return graph && std::all_of(segment.proofs.begin(), segment.proofs.end(), [&](const graph::RangeProof& proof) { return graph::holds(*graph, proof); });
+}
+
 void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
   if (!plan.code.executable) {
     plan.code.executable = runtime::make_replayer(segment.graph);
     plan.code.expected = plan.output_types;
     plan.code.untried = segment.writes_outside;
+    plan.code.unproven = !proofs_hold(segment, inputs);
   }
   plan.runs++;
   if (stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;

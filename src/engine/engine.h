@@ -90,6 +90,7 @@ class Engine final : public vm::Engine {
   void count_break(const trace::Break& why);
   void count_miss(const guards::Miss& miss, const trace::Segment& segment);
   void count_replay(const trace::Segment& segment);
+  void count_segment(const trace::Segment& segment);
   /// A branch on a tensor behind a replay: the operator that torch would have run for it.
   void count_branch() { report_.operators_captured++, replayed_operators_++; }
   void count_recorded(std::uint64_t operators) {

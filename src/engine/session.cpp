@@ -206,6 +206,7 @@ Decision Session::probe() {
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames, !never && segment == entry.segments.front());
     if (miss.number) entry.varying.insert(miss.guard);
+    entry.varying.merge(segment->guards.changed_numbers(frames));
     if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }

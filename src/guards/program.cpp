@@ -543,6 +543,12 @@ bool Program::run_in_full(const std::vector<EntryFrame>& frames, std::vector<PyO
   return true;
 }
 
+namespace {
+
+bool is_other_number(PyObject* was, PyObject* now) { return now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now)); }
+
+}  // namespace
+
 Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
@@ -584,7 +590,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kEquals: {
         PyObject* was = step.object.get();
         miss.was = shown(was);
-        miss.number = now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now));
+        miss.number = is_other_number(was, now);
         break;
       }
       default: miss.was = shown(step.object.get());
@@ -608,6 +614,27 @@ std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFr
       const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
       if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 2) changed.insert(size_path(describe(step.source), i));
     }
+  }
+  return changed;
+}
+
+std::unordered_set<std::string> Program::changed_numbers(const std::vector<EntryFrame>& frames) const {
+  std::unordered_set<std::string> changed;
+  std::vector<PyObject*> registers(sources_.size(), nullptr);
+  for (const Step& step : steps_) {
+    PyObject*& object = registers[static_cast<std::size_t>(step.source)];
+    if (step.kind == CheckKind::kRead) {
+      object = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
+      continue;
+    }
+    if (check(step, registers)) continue;
+    if (step.kind == CheckKind::kEquals && is_other_number(step.object.get(), object)) {
+      changed.insert(describe(step.source));
+      continue;
+    }
+    if (step.kind != CheckKind::kTensor || object == nullptr || !is_plain_tensor(object)) return {};
+    const TensorFacts& facts = facts_[static_cast<std::size_t>(step.index)];
+    if (!facts.same_kind(tensor_of(object)) || tensor_of(object).sizes().size() != facts.sizes.size()) return {};
   }
   return changed;
 }

@@ -134,6 +134,8 @@ class Program {
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
   /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s.
   std::unordered_set<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
+  /// Numbers that are others, where nothing but numbers and sizes is; none elsewhere.
+  std::unordered_set<std::string> changed_numbers(const std::vector<EntryFrame>& frames) const;
   /// "args[0].layers[3].weight"
   std::string describe(SourceId source) const;
   std::string print() const;

@@ -44,6 +44,17 @@ Json misses_json(const std::vector<GuardMiss>& misses) {
   return list;
 }
 
+Json segments_json(const std::vector<SegmentPlace>& segments) {
+  Json list = Json::array();
+  for (const SegmentPlace& entry : segments) {
+    Json object{{"operators", entry.operators}, {"functions", entry.functions}};
+    add_place(object, entry.place);
+    object["count"] = entry.count;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 Json foreign_json(const std::vector<ForeignFrame>& frames) {
   Json list = Json::array();
   for (const ForeignFrame& frame : frames) {
@@ -103,6 +114,7 @@ std::string to_json(const Report& report) {
       {"operators_captured", report.operators_captured},
       {"segments_compiled", report.segments_compiled},
       {"segment_replays", report.segment_replays},
+      {"segments", segments_json(report.segments)},
       {"frames_vm", report.frames_vm},
       {"frames_cpython", report.frames_cpython},
       {"frames_skipped", report.frames_skipped},

@@ -32,6 +32,14 @@ struct GuardMiss {
   std::uint64_t count = 0;
 };
 
+/// Segments of so many operators that begin at one place.
+struct SegmentPlace {
+  Place place;
+  std::vector<std::string> functions;  // on the stack there, the one where recording began first
+  std::uint64_t operators = 0;         // of one replay; 0: the segment is Python alone, nothing was compiled for it
+  std::uint64_t count = 0;
+};
+
 /// Code that the VM could not run and CPython did.
 struct ForeignFrame {
   std::string reason;
@@ -52,6 +60,7 @@ struct Report {
   std::uint64_t frames_traced = 0;       // Python frames that CPython ran because they were traced, profiled or monitored
   std::uint64_t frames_replayed = 0;     // frames that replays stood for
   double compile_seconds = 0;
+  std::vector<SegmentPlace> segments;  // those of segments_compiled
   std::vector<GraphBreak> graph_breaks;
   std::vector<GuardMiss> guard_misses;
   std::vector<ForeignFrame> foreign_frames;

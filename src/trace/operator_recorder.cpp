@@ -146,7 +146,7 @@ PlainKeysScope::~PlainKeysScope() {
 OperatorRecorder::OperatorRecorder() : graph_(std::make_shared<graph::Graph>()) {}
 
 OperatorRecorder::Mark OperatorRecorder::mark() const {
-  return {graph_->nodes.size(), graph_->values.size(), graph_->inputs.size(), checks_.size(), wrote_outside_};
+  return {graph_->nodes.size(), graph_->values.size(), graph_->inputs.size(), checks_.size(), proofs_.size(), wrote_outside_};
 }
 
 void OperatorRecorder::rewind(const Mark& mark) {
@@ -167,6 +167,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   while (!constants_.empty() && static_cast<std::size_t>(constants_.back().first) >= mark.values) constants_.pop_back();
   wrote_outside_ = mark.wrote_outside;
   checks_.resize(mark.checks);
+  proofs_.resize(mark.proofs);
   std::erase_if(written_at_, [&](const auto& written) { return written.second >= mark.nodes; });
 }
 
@@ -397,13 +398,24 @@ static bool is_integer(const c10::IValue& value, bool numbers) {
   return c10::isIntegralType(tensor.scalar_type(), true) && (numbers || !tensor.unsafeGetTensorImpl()->is_wrapped_number());
 }
 
+/// Whether the operator computes with a number that it is given: one of its own, or one that came in a tensor.
+static bool computes_with_numbers(const c10::OperatorHandle& op) {
+  const auto& formals = op.schema().arguments();
+  return formals.empty() || std::any_of(formals.begin() + 1, formals.end(), [](const c10::Argument& formal) {
+    c10::TypePtr type = formal.type();
+    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    return type->kind() == c10::TypeKind::TensorType || type->kind() == c10::TypeKind::NumberType;
+  });
+}
+
 /// A number of each replay may be out of range: of an index, or of a type that holds few numbers.
 bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
   const std::string_view name = graph::base_name(op);
-  const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0; });
+  const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0 && !part.in_range; });
   if (indexed && (name == "select" || name == "slice")) return true;
   if (host_arguments.empty()) return false;
   if (name == "select") return true;
+  if (!computes_with_numbers(op)) return false;
   auto narrow = [](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;
     const c10::ScalarType type = value.toTensor().scalar_type();

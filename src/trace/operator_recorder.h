@@ -6,6 +6,7 @@
 // TensorImpl; a weak pointer pins each address without keeping the storage, so that recording costs no memory to speak of.
 
 #include "graph/graph.h"
+#include "graph/intervals.h"
 #include "trace/data_sizes.h"
 
 #include <ATen/core/Tensor.h>
@@ -44,7 +45,7 @@ class OperatorRecorder {
   std::shared_ptr<graph::Graph> graph() const { return graph_; }
 
   struct Mark {
-    std::size_t nodes, values, inputs, checks;
+    std::size_t nodes, values, inputs, checks, proofs;
     bool wrote_outside;
   };
   Mark mark() const;
@@ -76,6 +77,8 @@ class OperatorRecorder {
   std::ptrdiff_t uncounted() const { return static_cast<std::ptrdiff_t>(looked_at_) - static_cast<std::ptrdiff_t>(checks_.size()); }
   /// At the end: puts checks of indices, and what they need, in front of the first write to an outside tensor. (range_checks.cpp)
   void hoist_checks();
+  /// Indices that were found to be in range at the sizes of the recording.
+  const std::vector<graph::RangeProof>& proofs() const { return proofs_; }
 
   /// Whether any of the value's sizes depends on tensor data.
   bool is_unsized(graph::ValueId id) const { return data_sizes_.has(id); }
@@ -104,7 +107,7 @@ class OperatorRecorder {
   };
   /// An item of an index that becomes a select or slice operator, in order.
   struct IndexPart {
-    bool slice, left_out;
+    bool slice, left_out, in_range;        // in_range: the index is required to be
     std::int64_t dimension;                // of the tensor that the operator gets
     std::array<IndexNumber, 3> numbers{};  // start, stop, step; of a select the index
   };
@@ -204,6 +207,7 @@ class OperatorRecorder {
     std::vector<std::size_t> nodes;  // that both need
   };
   std::vector<RangeCheck> checks_;
+  std::vector<graph::RangeProof> proofs_;
   std::unordered_set<const c10::TensorImpl*> reshaped_;
   bool random_ = false;
 };

@@ -1,6 +1,7 @@
 // Indices that are looked at early. An operator that takes a tensor of indices may find one out of range, and a segment that has
-// written outside by then could not be taken back. Where the indices do not depend on what was written (positions in a cache, by
-// a counter of each layer), they are checked in front of the first write, and the operator cannot raise any more.
+// written outside by then could not be taken back. Indices that were found by going through a dimension (`topk`, `argmax`) lie in
+// range whatever the data is. Where others do not depend on what was written (positions in a cache, by a counter of each layer),
+// they are checked in front of the first write, and the operator cannot raise any more.
 
 #include "graph/operators.h"
 #include "graph/visit.h"
@@ -16,7 +17,7 @@
 namespace dynrun::trace {
 namespace {
 
-constexpr std::size_t kMostNodes = 24;
+constexpr std::size_t kMostNodes = 64;
 
 /// Raises IndexError where an index is not one of the dimension's.
 void require_range(const at::Tensor& index, const at::Tensor& of, std::int64_t dimension) {
@@ -40,15 +41,18 @@ struct Places {
 std::optional<Places> places_of(std::string_view name) {
   if (name == "index_copy" || name == "index_select" || name == "gather" || name == "scatter") return Places{0, 1, 2};
   if (name == "embedding") return Places{0, -1, 1};
+  if (name == "take_along_dim") return Places{0, 2, 1};
   return std::nullopt;
 }
 
 /// Operators whose results follow from their arguments and that never raise for their data.
 bool is_harmless(const graph::Node& node) {
-  static const std::set<std::string_view> names = {"arange", "full", "zeros", "ones", "to", "expand", "unsqueeze", "squeeze", "view", "reshape", "alias", "slice"};
-  const std::string_view name = graph::base_name(node.op);
-  return !node.op.schema().is_mutable() && !node.op.hasTag(at::Tag::nondeterministic_seeded) && (names.count(name) != 0 || graph::is_elementwise(name)) &&
-         name != "div";
+  static const std::set<std::string_view> names = {"arange", "full", "zeros", "ones", "full_like", "zeros_like", "ones_like", "to", "expand", "unsqueeze", "squeeze", "view", "reshape", "alias",
+                                                   "slice", "where", "rsub"};
+  const std::string_view name = graph::base_name(node.op), overload = node.op.operator_name().overload_name;
+  if (node.op.schema().is_mutable() || node.op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  if (name == "div") return overload == "Tensor" || overload == "Scalar";  // of integers too a true division
+  return names.count(name) != 0 || graph::is_elementwise(name) || ((name == "min" || name == "max") && overload == "other");
 }
 
 bool gives(const graph::Node& node, graph::ValueId id) { return std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end(); }
@@ -108,7 +112,8 @@ std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(gr
   return nodes;
 }
 
-/// Whether the operator raises for nothing but indices out of range, and those are checked before anything outside is written.
+/// Whether the operator raises for nothing but indices out of range, and these are always in range or are checked before anything
+/// outside is written.
 bool OperatorRecorder::is_checked_early(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   const auto places = places_of(graph::base_name(op));
   if (!places || !reshaped_.empty() || !host_arguments.empty()) return false;
@@ -119,6 +124,11 @@ bool OperatorRecorder::is_checked_early(const c10::OperatorHandle& op, const tor
   if (!of.isTensor() || !index.isTensor() || !c10::isIntegralType(index.toTensor().scalar_type(), false) || !index.toTensor().device().is_cpu()) return false;
   const graph::ValueId of_id = value_of(of.toTensor()), index_id = value_of(index.toTensor());
   if (of_id == graph::kNoValue || index_id == graph::kNoValue || is_unsized(index_id)) return false;
+  const graph::RangeProof proof{index_id, of_id, dimension};
+  if (!is_unsized(of_id) && graph::holds(*graph_, proof)) {
+    proofs_.push_back(proof);
+    return true;
+  }
   auto nodes = nodes_before_writes(index_id, true), indexed = nodes_before_writes(of_id, false);
   if (!nodes || !indexed) return false;
   nodes->insert(nodes->end(), indexed->begin(), indexed->end());

@@ -284,6 +284,7 @@ class Recorder {
   void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
   bool offer_index(PyObject* tensor, PyObject* key);
   bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
+  bool require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number);
   OperatorRecorder::IndexNumber index_number(PyObject* object);
   std::optional<Flow> index_tensor(vm::Activation&, const bytecode::Instruction&, PyObject* tensor, PyObject* key, int slots);
   void settle_odd_index(PyObject* key);

@@ -88,11 +88,7 @@ void Recorder::note_break(BreakId id, std::string detail) {
   vm::Activation* top = vm::current_machine()->top;
   break_ = Break{id, std::move(detail), {}};
   if (top == nullptr) return;
-  PyCodeObject* code = top->code->object;
-  std::size_t pc = static_cast<std::size_t>(top->pc);
-  int offset = pc < top->code->instructions.size() ? top->code->instructions[pc].offset : 0;
-  break_->line = {PyUnicode_AsUTF8(code->co_filename), PyUnicode_AsUTF8(code->co_qualname),
-                  PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(std::uint16_t)))};
+  break_->line = line_at(*top->code, top->pc);
 }
 
 /// The segment ends before the instruction at the top. Inside C code that called Python again it cannot: poison.
@@ -688,6 +684,7 @@ bool Recorder::finish() {
   }
   segment_->random = operators_.random();
   segment_->writes_outside = operators_.wrote_outside();
+  segment_->proofs = operators_.proofs();
   if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);
   segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size()) + operators_.uncounted());
   segment_->frames = frames_;

@@ -271,7 +271,8 @@ void Recorder::settle_offered_hosts() {
   for (std::size_t i = 0; i < pending_.offered.size(); i++) {
     PyObject* object = pending_.offered[i].first.get();
     bool bound = one_each && operators_.host_arguments[i].bound;
-    if (!bound && !pending_.calls_python && is_host(object) && segment_) specialise(object);
+    const bool taken_back = operators_.refusal() != Refusal::kNone;  // the segment ends in front of the call
+    if (!bound && !taken_back && !pending_.calls_python && is_host(object) && segment_) specialise(object);
   }
   pending_.offered.clear();
   operators_.host_arguments.clear();

@@ -286,6 +286,7 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
 
 /// After an instruction: operators whose results are as many as a size says, and numbers that torch gave.
 void Recorder::look_at_recorded_sizes(const Instruction& in, PyObject* result) {
+  if (operators_.refusal() != Refusal::kNone) operators_.index_parts.clear();  // the segment ends in front of the instruction
   for (const OperatorRecorder::IndexPart& part : operators_.index_parts) {
     for (std::size_t i = 0; i < part.numbers.size(); i++) {
       const OperatorRecorder::IndexNumber& number = part.numbers[i];
@@ -344,9 +345,10 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
       place++;
       continue;
     }
-    OperatorRecorder::IndexPart part{PySlice_Check(item) != 0, false, place, {}};
+    OperatorRecorder::IndexPart part{PySlice_Check(item) != 0, false, false, place, {}};
     if (!part.slice) {
       part.numbers[0] = index_number(item);
+      part.in_range = part.numbers[0].host >= 0 && operators_.wrote_outside() && require_in_range(tensor, source, part.numbers[0]);
       source++;
     } else {
       if (!offer_slice(tensor, source, reinterpret_cast<PySliceObject*>(item), part)) return false;
@@ -360,6 +362,17 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
 
 OperatorRecorder::IndexNumber Recorder::index_number(PyObject* object) {
   return is_host(object) && !is_volatile(object) ? OperatorRecorder::IndexNumber{host_of(object), number_of(object)} : OperatorRecorder::IndexNumber{};
+}
+
+/// Behind a write to an outside tensor nothing may raise any more: the number is required to lie within the dimension.
+bool Recorder::require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number) {
+  const at::Tensor& of = guards::tensor_of(tensor);
+  const bool known = outside_tensors_.count(of.unsafeGetTensorImpl()) != 0 || operators_.find(of) != graph::kNoValue;
+  if (!known || is_unsized(tensor) || operators_.reshaped().count(of.unsafeGetTensorImpl()) != 0 || number.value < 0 || number.value >= of.size(dimension)) return false;
+  Ref zero = Ref::steal(PyLong_FromLong(0));
+  host_.require_comparison(Py_GE, number.host, host_.constant(zero.get()), true);
+  host_.require_comparison(Py_LT, number.host, size_or_constant(tensor, dimension), true);
+  return true;
 }
 
 /// torch leaves a slice out that takes the whole dimension: whether it does is required.
@@ -451,17 +464,19 @@ void Recorder::finish_sizes() {
     inputs_[i] = at::scalar_tensor(host->second, at::TensorOptions().dtype(host->second.isFloatingPoint() ? at::kDouble : at::kLong));
     inputs_[i].unsafeGetTensorImpl()->set_wrapped_number(true);
   }
-  if (!sizes_fixed_ && !sizes_vary()) return;
+  const bool varied = sizes_fixed_ || sizes_vary();
   std::vector<HostId> sized;
   for (const auto& [host, value] : operators_.sized_hosts()) sized.push_back(host);
-  if (!sizes_fixed_ && may_have_plans(*segment_, inputs_)) {
+  if (!sizes_fixed_ && varied && may_have_plans(*segment_, inputs_)) {
     segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized));
     return;
   }
-  fix_sizes();
+  if (varied) fix_sizes();
+  // A number may be compared with a size that is always the same.
   host_.fix_value_sizes([this](std::int32_t value, std::int32_t dimension) {
     return dimension == kContent ? contents_.at(value) : segment_->graph->type_of(value).sizes[static_cast<std::size_t>(dimension)];
   });
+  if (!varied) return;
   if (std::shared_ptr<graph::Graph> fixed = ShapePlans::with_numbers(*segment_, inputs_, sized)) segment_->graph = fixed;
 }
 

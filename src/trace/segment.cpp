@@ -89,6 +89,13 @@ EntryPoint entry_point(vm::Activation* base, vm::Activation* top) {
   return point;
 }
 
+graph::SourceLine line_at(const bytecode::Code& code, std::int32_t pc) {
+  const auto at = static_cast<std::size_t>(pc);
+  const int offset = at < code.instructions.size() ? code.instructions[at].offset : 0;
+  return {PyUnicode_AsUTF8(code.object->co_filename), PyUnicode_AsUTF8(code.object->co_qualname),
+          PyCode_Addr2Line(code.object, offset * static_cast<int>(sizeof(std::uint16_t)))};
+}
+
 bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top) {
   std::size_t left = point.frames.size();
   for (vm::Activation* activation = top; activation; activation = activation->caller) {
@@ -533,7 +540,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     try {
       const c10::WarningUtils::WarningHandlerGuard noted(&note);
       std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
-      if (code.untried) rehearse(segment, inputs);
+      if (code.untried || code.unproven) rehearse(segment, inputs);
       code.untried = false;
       bool cache = at::autocast::is_autocast_cache_enabled();
       if (segment.sets_autocast) at::autocast::set_autocast_cache_enabled(false);

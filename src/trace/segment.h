@@ -7,6 +7,7 @@
 
 #include "guards/program.h"
 #include "graph/graph.h"
+#include "graph/intervals.h"
 #include "runtime/executable.h"
 #include "trace/host.h"
 #include "trace/recipe.h"
@@ -111,6 +112,8 @@ struct EntryPoint {
   bool operator==(const EntryPoint&) const = default;
 };
 EntryPoint entry_point(vm::Activation* base, vm::Activation* top);
+/// Where an instruction stands in the source.
+graph::SourceLine line_at(const bytecode::Code& code, std::int32_t pc);
 /// Whether that is where the frames from `base` to `top` stand.
 bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top);
 std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top);
@@ -132,6 +135,7 @@ struct Code {
   int refolds = 0;
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
+  bool unproven = false;  // at these sizes an index may be out of range after outside tensors were written: each run is rehearsed
   bool untried = false;  // at these sizes no run has come to its end yet, and an operator may raise after outside tensors were written
 };
 
@@ -154,6 +158,7 @@ struct Segment {
   Code code;                             // where the sizes are those of the recording
   std::unique_ptr<ShapePlans> shapes;    // where they may be others; else null
   bool random = false;          // draws from the default generator
+  std::vector<graph::RangeProof> proofs;  // indices in range at the sizes of the recording, behind a write to an outside tensor
   bool writes_outside = false;  // writes tensors in place that outlive it
   struct OutputTraits {
     bool is_view;

@@ -359,6 +359,19 @@ def experts_by_routing(x, y):
     return out
 
 
+CACHE = torch.zeros(8, 3)
+
+
+@case
+def beams_by_topk(x, y):
+    """A cache is written, then rows are taken by what topk found, as in beam search."""
+    with torch.no_grad():
+        CACHE.index_copy_(0, torch.arange(4), x)
+        best, places = (CACHE[:4] + y).flatten().topk(4)
+        rows = torch.take_along_dim(y, (places // 3)[:, None], dim=0)
+        return rows * best[:, None], x.index_select(0, places // 3), CACHE + 1
+
+
 @case
 def edges_of_a_graph(x, y):
     source, target = (x @ y.t() > 0).nonzero(as_tuple=True)

@@ -85,6 +85,13 @@ def no_size_open():
     assert segments(layers, [(rows(n), w) for n in (3, 4, 5, 9)], dynamic=False) == 4
 
 
+def a_slice_that_takes_everything():
+    def function(x, count):
+        return (x * 2)[:, :count] + 1
+
+    assert segments(function, [(rows(3), count) for count in (2, 3, 4, 8, 9, 7, 10, 11, 8, 5, 12)]) <= 5
+
+
 def marked(how, dimensions, sizes=(3, 4, 5, 9)):
     inputs = [(rows(n), torch.ones(8, 12)) for n in sizes]
     for x, _ in inputs:
@@ -136,7 +143,7 @@ def kept_boxes_at_changing_sizes():
 
 
 CASES = [routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
-         marked_as_varying, marked_as_fixed, masks_and_open_sizes]
+         a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
 def main():

@@ -259,7 +259,11 @@ def check_generation(name):
     with dynrun.disable():
         expected = [generate(seed).tolist() for seed in range(2)]
     dynrun.compile(model)
+    dynrun.reset_stats()
     problems = [f"call {call}: other tokens" for call in range(3) if generate(call % 2).tolist() != expected[call % 2]]
+    recorded = generation.loop_segments(dynrun.stats())
+    if recorded > 18:
+        problems.append(f"{recorded} segments for the loop")
     dynrun.reset_stats()
     tokens = generate(1)
     stats = dynrun.stats()
@@ -311,7 +315,7 @@ def main():
     checks += [(f"train_{kind.lower()}", check_training, (kind,)) for kind in ("SGD", "Adam")]
     checks += [("leaks_no_grad", check_leaks, (False,)), ("leaks_backward", check_leaks, (True,)),
                ("lifetimes", check_lifetimes, ()), ("lifetimes_models", leaks.check_models_die, (dynrun,)), ("peak_memory", check_peak, ("resnet50",))]
-    checks += [(f"generate {name}", check_generation, (name,)) for name in ("gpt2 greedy dynamic", "gpt2 sampling static", "llama beam dynamic", "llama greedy static", "t5 beam dynamic")]
+    checks += [(f"generate {name}", check_generation, (name,)) for name in ("gpt2 greedy dynamic", "gpt2 sampling static", "llama beam dynamic", "llama greedy static", "t5 beam dynamic", "gpt2 beam static")]
     checks += [(f"leaks_{program.__name__}", leaks.check_program, (dynrun, program, harness.is_real(dynrun))) for program in leaks.PROGRAMS]
     wanted = [part for part in options.filter.split(",") if part]
     failed = passed = 0
