@@ -180,6 +180,7 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   if (heat_of(frame).unsure || is_hot(frame)) return true;
+  if (!heat_of(frame).rejected) loops_.consider(frame->code, frame->globals, true);
   if (!heat_of(frame).empty) report_.frames_skipped++;
   return false;
 }

@@ -16,6 +16,7 @@ using python::Ref;
 namespace {
 
 constexpr int kMeasuredTurn = 3;  // by then what the loop calls is hot: recorded in its second turn, replayed in its third
+constexpr int kLongLoopTurn = 64;
 constexpr int kMaxFruitless = 3;
 
 /// sys.monitoring's callback: (code, instruction offset, destination offset).
@@ -81,19 +82,20 @@ bool Loops::is_new(PyCodeObject* code) {
   return true;
 }
 
-Loops::Loop& Loops::loop_at(const bytecode::Code* code, int head) {
+Loops::CodeLoops& Loops::loops_of(const bytecode::Code* code) {
   CodeLoops& loops = loops_[code];
   if (loops.serial != code->serial) {
     stop_measuring();
-    loops = {code->serial, {}};
+    loops = {code->serial, false, {}};
   }
-  return loops.by_head[head];
+  return loops;
 }
 
-void Loops::consider(PyCodeObject* code, PyObject* globals) {
+void Loops::consider(PyCodeObject* code, PyObject* globals, bool recorded_soon) {
   if (!is_new(code) || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
   const bytecode::Code* decoded = bytecode::decode(code);
   if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;
+  loops_of(decoded).recorded_soon = recorded_soon;
   PyObject* raised = PyErr_GetRaisedException();
   Ref set = Ref::steal(PyObject_CallMethod(monitoring_, "set_local_events", "iOO", DYNRUN_MONITORING_TOOL, code, jump_));
   PyErr_SetRaisedException(raised);
@@ -133,12 +135,13 @@ bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {
   *done = to >= from || frame->owner == python::kOwnedByGenerator;
   if (*done || !code->supported || dynrun_is_monitored(thread, frame->code)) return true;
   if (trace::inside_operator() || Engine::disabled_depth() > 0 || Session::recording_here() || thread->tracing != 1) return true;
-  Loop& loop = loop_at(code, to);
+  CodeLoops& loops = loops_of(code);
+  Loop& loop = loops.by_head[to];
   if (loop.turns++ == 0) loop.head = code->index_at[static_cast<std::size_t>(to)];
   loop.last = std::max(loop.last, code->index_at[static_cast<std::size_t>(from)]);
   switch (loop.stage) {
     case Loop::Stage::kCold:
-      if (loop.turns >= kMeasuredTurn) measure(loop);
+      if (loop.turns >= (loops.recorded_soon ? kLongLoopTurn : kMeasuredTurn)) measure(loop);
       return true;
     case Loop::Stage::kMeasured: {
       if (measuring_thread_ != thread) return true;

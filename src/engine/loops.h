@@ -1,5 +1,6 @@
 #pragma once
-// Loops of code that CPython runs: a script's own level, functions that are given no tensors. Their backward jumps are
+// Loops of code that CPython runs: a script's own level, functions that are given no tensors, and the first calls of those that
+// are, where a loop has many turns. Their backward jumps are
 // instrumented (sys.monitoring, for these code objects alone); where a turn of such a loop runs operators that no segment
 // holds, the loop is lent to a machine from its head on, to be recorded and replayed like any other code.
 
@@ -17,8 +18,9 @@ class Loops {
  public:
   explicit Loops(Engine& engine) : engine_(engine) {}
 
-  /// `code` is about to run in CPython: its loops are watched from now on, if it speaks of torch or its module does.
-  void consider(PyCodeObject* code, PyObject* globals);
+  /// `code` is about to run in CPython: its loops are watched from now on, if it speaks of torch or its module does. `recorded_soon`:
+  /// as a whole, when it has been called a few times; only a long loop is worth taking by itself.
+  void consider(PyCodeObject* code, PyObject* globals, bool recorded_soon = false);
   /// The same for the frames of this thread, which CPython runs already.
   void consider_running();
   /// A watched backward jump of `frame`, in code units. False with an error set. `*done`: need not be told of this jump again.
@@ -37,11 +39,12 @@ class Loops {
   /// The loops of one code object, whose address may be that of one that has died.
   struct CodeLoops {
     std::uint64_t serial = 0;
+    bool recorded_soon = false;
     std::unordered_map<int, Loop> by_head;  // by the head's code unit
   };
   bool is_ready();
   bool is_new(PyCodeObject* code);
-  Loop& loop_at(const bytecode::Code* code, int head);
+  CodeLoops& loops_of(const bytecode::Code* code);
   void measure(Loop& loop);
   void stop_measuring();
   bool lend(Loop& loop, python::Frame* frame);

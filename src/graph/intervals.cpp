@@ -103,7 +103,8 @@ class Walk {
                                "repeat", "repeat_interleave", "detach", "gather", "index_select", "take_along_dim", "narrow", "flip", "roll", "unbind", "split", "chunk", "view_as", "index"};
     static const Names places = {"topk", "sort", "max", "min"}, first_places = {"argsort", "argmax", "argmin"};
     const bool counts_up = name == "repeat_interleave" && node->op.operator_name().overload_name == "Tensor";  // gives places, of counts
-    if (same.count(name) != 0 && !counts_up) return of(tensor(*node, 0));
+    const bool reads_bits = name == "view" && node->op.operator_name().overload_name == "dtype";
+    if (same.count(name) != 0 && !counts_up && !reads_bits) return of(tensor(*node, 0));
     if (places.count(name) != 0 && node->outputs.size() == 2 && node->outputs[1] == id) return place(*node);
     if (first_places.count(name) != 0) return place(*node);
     if (name == "arange") return counted(*node);

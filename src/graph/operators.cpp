@@ -57,7 +57,8 @@ bool may_give_argument(const c10::OperatorHandle& op) {
       "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d",
       "atleast_2d", "atleast_3d", "pad", "constant_pad_nd", "real", "tensor_split", "hsplit", "vsplit",
       "dsplit", "flatten_dense_tensors", "unflatten_dense_tensors", "positive", "resolve_conj", "resolve_neg", "conj", "combinations",
-      "fliplr", "movedim", "rot90", "einsum", "pin_memory", "to_dense", "_autocast_to_reduced_precision", "_autocast_to_full_precision",
+      "fliplr", "movedim", "rot90", "einsum", "pin_memory", "to_dense", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view", "cartesian_prod", "conj_physical",
+      "sum_to_size", "histogramdd", "_autocast_to_reduced_precision", "_autocast_to_full_precision",
       "quantize_per_tensor"};
   const auto& formals = op.schema().arguments();
   if (std::any_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; })) return true;

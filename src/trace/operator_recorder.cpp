@@ -308,12 +308,13 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
   const bool size = own && type->kind() == c10::TypeKind::SymIntType && value.isInt();
   if (!wrapped && !scalar && !index && !size) return false;
   at::Scalar number = wrapped ? value.toTensor().item() : value.toScalar();
+  if (sized && number.isFloatingPoint()) return false;  // no size that is followed
   for (HostArgument& host : host_arguments) {
     bool here = host.item < 0 && (host.name.empty() ? host.position == at : host.name == formal.name());
     if (!here || host.value.type() != number.type()) continue;
     bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
     if (!same) continue;
-    argument = host_input(host.host, number, (size && !index) || (sized && !number.isFloatingPoint()));
+    argument = host_input(host.host, number, (size && !index) || sized);
     return host.bound = true;
   }
   return false;

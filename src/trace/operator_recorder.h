@@ -168,7 +168,8 @@ class OperatorRecorder {
   bool may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   bool is_checked_early(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId value_of(const at::Tensor& tensor);
-  std::optional<std::vector<std::size_t>> nodes_before_writes(graph::ValueId id, bool contents) const;
+  bool is_input(graph::ValueId id) const;
+  std::optional<std::vector<std::size_t>> nodes_before_writes(graph::ValueId id) const;
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first,
               const std::unordered_set<c10::StorageImpl*>& storages) const;

@@ -70,9 +70,12 @@ graph::ValueId OperatorRecorder::value_of(const at::Tensor& tensor) {
   return id == graph::kNoValue && resolve_outside ? resolve_outside(tensor) : id;
 }
 
-/// The nodes that a value needs, in order, if all of them could run before anything outside is written. `contents`: they have the
-/// value's contents to give, not its size alone.
-std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(graph::ValueId wanted, bool contents) const {
+bool OperatorRecorder::is_input(graph::ValueId id) const {
+  return std::any_of(graph_->inputs.begin(), graph_->inputs.end(), [&](const graph::Input& input) { return input.value == id; });
+}
+
+/// The nodes that a value needs, in order, if all of them give before anything outside is written what they give where they stand.
+std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(graph::ValueId wanted) const {
   std::set<graph::ValueId> needed = {wanted};
   std::vector<std::size_t> nodes;
   // `reader`: the last node that reads the value, which was not written before that.
@@ -82,29 +85,24 @@ std::optional<std::vector<std::size_t>> OperatorRecorder::nodes_before_writes(gr
     auto written = written_at_.find(live.storage().unsafeGetStorageImpl());
     return written == written_at_.end() || written->second > reader;
   };
-  auto is_input = [&](graph::ValueId id) {
-    return std::any_of(graph_->inputs.begin(), graph_->inputs.end(), [&](const graph::Input& input) { return input.value == id; });
-  };
   auto is_written_inside = [&](graph::ValueId id) {
     auto storage = storage_of_.find(id);
     return storage != storage_of_.end() && written_inside_.count(storage->second) != 0;
   };
-  if (!contents && is_input(wanted)) return nodes;
   if (is_input(wanted) && !is_unwritten(wanted, graph_->nodes.size())) return std::nullopt;
   for (std::size_t i = graph_->nodes.size(); i-- > 0;) {
     const graph::Node& node = graph_->nodes[i];
     if (std::none_of(needed.begin(), needed.end(), [&](graph::ValueId id) { return gives(node, id); })) continue;
-    if (!contents && node.op.schema().is_mutable()) continue;  // its size stays
     if (!node.op.schema().is_mutable() && gives_its_arguments(node)) continue;  // `to` of what is there already
     if (!is_harmless(node) || nodes.size() >= kMostNodes) return std::nullopt;
-    if (contents && std::any_of(node.outputs.begin(), node.outputs.end(), is_written_inside)) return std::nullopt;
+    if (std::any_of(node.outputs.begin(), node.outputs.end(), is_written_inside)) return std::nullopt;
     nodes.push_back(i);
     bool unwritten = true;
     // A view shows what is written later.
     const std::size_t read_until = graph::is_elementwise(graph::base_name(node.op)) ? i : graph_->nodes.size();
     graph::visit_values(node, [&](graph::ValueId id) {
       needed.insert(id);
-      unwritten = unwritten && (!contents || !is_input(id) || is_unwritten(id, read_until));
+      unwritten = unwritten && (!is_input(id) || is_unwritten(id, read_until));
     });
     if (!unwritten) return std::nullopt;
   }
@@ -129,7 +127,8 @@ bool OperatorRecorder::is_checked_early(const c10::OperatorHandle& op, const tor
     proofs_.push_back(proof);
     return true;
   }
-  auto nodes = nodes_before_writes(index_id, true), indexed = nodes_before_writes(of_id, false);
+  auto nodes = nodes_before_writes(index_id);
+  auto indexed = is_input(of_id) ? std::optional(std::vector<std::size_t>()) : nodes_before_writes(of_id);  // an input's size stays
   if (!nodes || !indexed) return false;
   nodes->insert(nodes->end(), indexed->begin(), indexed->end());
   const bool known = std::any_of(checks_.begin(), checks_.end(), [&](const RangeCheck& one) { return one.index == index_id && one.of == of_id && one.dimension == dimension; });
