@@ -4,6 +4,7 @@
 #include "engine/session.h"
 #include "python/compat.h"
 #include "python/reference.h"
+#include "python/text.h"
 #include "trace/operator_recorder.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ bool knows_torch(PyObject* globals) {
 /// Whether the code speaks of torch, as that which is about to import it does.
 bool names_torch(PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
+    const char* name = python::text_of(PyTuple_GET_ITEM(code->co_names, i));
     if (name && !std::strncmp(name, "torch", 5)) return true;
   }
   PyErr_Clear();

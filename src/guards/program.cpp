@@ -6,6 +6,7 @@
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/signals.h"
+#include "python/text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cmath>
 #include <cstring>
 
 namespace dynrun::guards {
@@ -58,7 +60,7 @@ std::string shown(PyObject* object) {
     static PyObject* const key = PyUnicode_InternFromString("_name_");
     PyObject* dict = instance_dict(object);
     PyObject* name = dict ? PyDict_GetItem(dict, key) : nullptr;
-    return fmt::format("{}.{}", Py_TYPE(object)->tp_name, name && PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : "?");
+    return fmt::format("{}.{}", Py_TYPE(object)->tp_name, name && PyUnicode_CheckExact(name) ? python::text_of(name) : "?");
   }
   if (is_constant_like(object)) {
     python::HeldSignals held;
@@ -67,13 +69,27 @@ std::string shown(PyObject* object) {
       PyErr_Clear();
       return "?";
     }
-    const char* utf8 = PyUnicode_AsUTF8(text.get());
+    const char* utf8 = python::text_of(text.get());
     if (utf8 == nullptr) PyErr_Clear();
     std::string result = utf8 ? utf8 : "?";
     return result.size() > 80 ? result.substr(0, 77) + "..." : result;
   }
   if (PyType_Check(object)) return fmt::format("class {}", reinterpret_cast<PyTypeObject*>(object)->tp_name);
   return fmt::format("a {}", Py_TYPE(object)->tp_name);
+}
+
+/// A text that differs for keys that differ. Constants of equal value are one key; others (classes, functions) go by address, which
+/// the Source keeps alive.
+std::string exact(PyObject* key) {
+  const std::string address = fmt::format(":{}", static_cast<void*>(key));
+  const bool nan = (PyFloat_CheckExact(key) && std::isnan(PyFloat_AS_DOUBLE(key))) || (PyComplex_CheckExact(key) && (std::isnan(PyComplex_RealAsDouble(key)) || std::isnan(PyComplex_ImagAsDouble(key))));
+  if (!is_number_or_text(key) || nan) return address;
+  python::HeldSignals held;
+  const Ref text = PyUnicode_CheckExact(key) ? Ref::borrow(key) : Ref::steal(PyObject_Repr(key));
+  Py_ssize_t size = 0;
+  const char* utf8 = text ? PyUnicode_AsUTF8AndSize(text.get(), &size) : nullptr;
+  if (utf8 == nullptr) PyErr_Clear();  // lone surrogates; a number too long to print
+  return utf8 ? fmt::format("={}:{}", Py_TYPE(key)->tp_name, std::string_view(utf8, static_cast<std::size_t>(size))) : address;
 }
 
 /// Equality of constants, without Python code. Floats by bits: 0.0 is not -0.0, and a NaN is itself.
@@ -236,11 +252,7 @@ std::string TensorFacts::describe() const {
 
 SourceId Program::read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux) {
   std::string path = fmt::format("{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux));
-  if (key != nullptr) {
-    // Constants of equal value are one key; other keys (classes, functions) go by address, which the Source keeps alive.
-    path += is_number_or_text(key) ? ":" + shown(key) + Py_TYPE(key)->tp_name : fmt::format(":{}", static_cast<void*>(key));
-    if (PyUnicode_CheckExact(key)) path = fmt::format("{}:{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux), PyUnicode_AsUTF8(key));
-  }
+  if (key != nullptr) path += exact(key);
   auto found = paths_.find(path);
   if (found != paths_.end()) return found->second;
   auto id = static_cast<SourceId>(sources_.size());
@@ -657,15 +669,15 @@ std::string Program::describe(SourceId id) const {
     if (*c == 'i') result += std::to_string(source.index);
     if (*c == 'k') {
       bool name = source.key && PyUnicode_CheckExact(source.key.get()) && source.kind != SourceKind::kDictItem;
-      result += name ? PyUnicode_AsUTF8(source.key.get()) : shown(source.key.get());
+      result += name ? python::text_of(source.key.get()) : shown(source.key.get());
     }
   }
   // The way through an object's dict is how attributes are read: write it so.
   if (source.kind == SourceKind::kDictItem && PyUnicode_CheckExact(source.key.get())) {
     const Source& parent = sources_[static_cast<std::size_t>(source.parent)];
     if (parent.kind == SourceKind::kInstanceDict || parent.kind == SourceKind::kModuleDict)
-      return describe(parent.parent) + "." + PyUnicode_AsUTF8(source.key.get());
-    if (parent.kind == SourceKind::kFunctionGlobals || parent.kind == SourceKind::kFunctionBuiltins) return PyUnicode_AsUTF8(source.key.get());
+      return describe(parent.parent) + "." + python::text_of(source.key.get());
+    if (parent.kind == SourceKind::kFunctionGlobals || parent.kind == SourceKind::kFunctionBuiltins) return python::text_of(source.key.get());
   }
   return result;
 }

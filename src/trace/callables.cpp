@@ -1,6 +1,7 @@
 #include "trace/callables.h"
 
 #include "python/reference.h"
+#include "python/text.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -184,7 +185,7 @@ void add_torch_functions(const std::string& owner) {
       continue;
     }
     if (!PyCFunction_Check(function.get())) continue;
-    std::string text = PyUnicode_AsUTF8(name);
+    std::string text = python::text_of(name);
     static const std::unordered_set<std::string> operators = {"__and__", "__or__", "__xor__", "__lshift__", "__rshift__"};
     if (text.rfind("__", 0) == 0 && !operators.count(text)) continue;
     put(function, torch_kind(text));
@@ -209,7 +210,7 @@ void add_tensor_methods() {
   PyObject *name, *value;
   while (dict && PyDict_Next(dict.get(), &at, &name, &value)) {
     if (Py_TYPE(value) != &PyMethodDescr_Type && Py_TYPE(value) != &PyWrapperDescr_Type) continue;
-    std::string text = PyUnicode_AsUTF8(name);
+    std::string text = python::text_of(name);
     table()[Py_NewRef(value)] = torch_kind(text);
   }
 }
@@ -319,7 +320,7 @@ namespace {
 /// The text of a string attribute; empty where there is none.
 std::string text_attribute(PyObject* object, const char* name) {
   Ref text = Ref::steal(PyObject_GetAttrString(object, name));
-  const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* utf8 = text && PyUnicode_Check(text.get()) ? python::text_of(text.get()) : nullptr;
   PyErr_Clear();
   return utf8 ? utf8 : "";
 }
@@ -371,7 +372,7 @@ bool is_method(PyObject* callable, PyObject* method) {
 std::string callable_name(PyObject* callable) {
   for (const char* attribute : {"__qualname__", "__name__"}) {
     Ref name = Ref::steal(PyObject_GetAttrString(callable, attribute));
-    if (name && PyUnicode_Check(name.get())) return PyUnicode_AsUTF8(name.get());
+    if (name && PyUnicode_Check(name.get())) return python::text_of(name.get());
     PyErr_Clear();
   }
   return Py_TYPE(callable)->tp_name;

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/signals.h"
+#include "python/text.h"
 #include "trace/callables.h"
 
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ Ref copy_generator(PyObject* generator) {
 std::string shown(PyObject* object) {
   python::HeldSignals held;
   Ref text = object ? Ref::steal(PyObject_Repr(object)) : Ref();
-  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* utf8 = text ? python::text_of(text.get()) : nullptr;
   PyErr_Clear();
   return utf8 ? utf8 : "?";
 }

@@ -1,6 +1,7 @@
 // Attribute reads and writes: CPython's generic lookup, done step by step so that each step is guarded.
 
 #include "guards/torch_python.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <structmember.h>
@@ -138,7 +139,7 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
       *source = guards_.read(SourceKind::kInstanceDict, owner, 0, nullptr);
       return learn_external(dict, *source) ? Attribute::kValue : Attribute::kUnknown;
     }
-    if (Py_TYPE(found) == &PyGetSetDescr_Type && is_simple_getset(PyUnicode_AsUTF8(name)) && name == interned("__class__")) {
+    if (Py_TYPE(found) == &PyGetSetDescr_Type && is_simple_getset(python::text_of(name)) && name == interned("__class__")) {
       *source = type_source(object);
       return *source != kNoSource && learn_external(reinterpret_cast<PyObject*>(type), *source) ? Attribute::kValue : Attribute::kUnknown;
     }
@@ -183,7 +184,7 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
   }
   if (on_meta != nullptr && is_data_descriptor(on_meta)) {
     // __name__ and the like: constants as long as the class is what it was.
-    return is_simple_getset(PyUnicode_AsUTF8(name)) && Py_TYPE(on_meta) == &PyGetSetDescr_Type ? Attribute::kRun : Attribute::kUnknown;
+    return is_simple_getset(python::text_of(name)) && Py_TYPE(on_meta) == &PyGetSetDescr_Type ? Attribute::kRun : Attribute::kUnknown;
   }
   PyObject* found = _PyType_Lookup(type, name);
   if (found == nullptr) return Attribute::kUnknown;
@@ -223,7 +224,7 @@ Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, P
 }
 
 Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* name, PyObject** getter, SourceId* source) {
-  const std::string text = PyUnicode_AsUTF8(name);
+  const std::string text = python::text_of(name);
   SourceId owner = source_of(function);
   if (text == "__code__" || text == "__class__") return Attribute::kRun;
   if (text == "__name__" || text == "__qualname__") {
@@ -260,7 +261,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   if (PyType_Check(object)) return look_up_class(reinterpret_cast<PyTypeObject*>(object), name, getter, source);
   if (PyFunction_Check(object)) return look_up_function(object, name, getter, source);
   if (PyMethod_Check(object)) {
-    const std::string text = PyUnicode_AsUTF8(name);
+    const std::string text = python::text_of(name);
     bool function = text == "__func__";
     if (!function && text != "__self__") return Attribute::kUnknown;
     PyObject* part = function ? PyMethod_GET_FUNCTION(object) : PyMethod_GET_SELF(object);
@@ -296,7 +297,7 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   PyObject* owner = activation.peek(1);
   PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument >> 1);
   bool method = in.argument & 1;
-  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name); };
+  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + python::text_of(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
   if (auto done = size_attribute(activation, owner, name, method)) return *done;
   if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
@@ -338,8 +339,8 @@ bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value
   if (PyFunction_Check(object) && is_fresh(object)) {
     static const std::unordered_set<std::string> kept = {"__module__", "__name__", "__qualname__", "__doc__"};
     // Its own fields are rebuilt with it, as is its __dict__.
-    if (_PyType_Lookup(type, name) != nullptr && !(kept.count(PyUnicode_AsUTF8(name)) && PyUnicode_CheckExact(value) && is_constant(value)) &&
-        !(value == Py_None && kept.count(PyUnicode_AsUTF8(name))))
+    if (_PyType_Lookup(type, name) != nullptr && !(kept.count(python::text_of(name)) && PyUnicode_CheckExact(value) && is_constant(value)) &&
+        !(value == Py_None && kept.count(python::text_of(name))))
       return false;
     mutations_++;
     return true;
@@ -376,7 +377,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   PyObject* owner = activation.peek(1);
   PyObject* value = activation.peek(2);
   PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
-  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + PyUnicode_AsUTF8(name) + " = ..."; };
+  auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + python::text_of(name) + " = ..."; };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
   if (!resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(value)->tp_name);
   if (PyFunction_Check(owner) && store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
@@ -405,7 +406,7 @@ Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
   PyObject* owner = activation.peek(1);
   PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
   PyTypeObject* type = Py_TYPE(owner);
-  auto label = [&] { return std::string("del ") + type->tp_name + "." + PyUnicode_AsUTF8(name); };
+  auto label = [&] { return std::string("del ") + type->tp_name + "." + python::text_of(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, type->tp_name);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
   PyObject* deleter = _PyType_Lookup(type, delattr_name);

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <algorithm>
@@ -248,7 +249,7 @@ bool Recorder::is_kept_outside(PyObject* object) {
   const std::string path = guards_.describe(source);
   return std::none_of(effects_.begin(), effects_.end(), [&](const PendingEffect& effect) {
     // It may be what the attribute or item held before.
-    const bool named = effect.key && PyUnicode_Check(effect.key.get()) && path.find(PyUnicode_AsUTF8(effect.key.get())) != std::string::npos;
+    const bool named = effect.key && PyUnicode_Check(effect.key.get()) && path.find(python::text_of(effect.key.get())) != std::string::npos;
     return named || effect.kind == EffectKind::kDeleteItem || effect.kind == EffectKind::kDeleteAttribute || effect.kind == EffectKind::kSetCell;
   });
 }
@@ -586,7 +587,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       if (!self || !attribute || !PyUnicode_CheckExact(attribute) || !resolve(self) || !(Py_TYPE(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(self))
         return cut(BreakId::k_opaque_call, name);
       if (look_up_instance(self, attribute, &getter, &source, true) == Attribute::kUnknown)
-        return cut(BreakId::k_opaque_call, std::string(Py_TYPE(self)->tp_name) + "." + PyUnicode_AsUTF8(attribute));
+        return cut(BreakId::k_opaque_call, std::string(Py_TYPE(self)->tp_name) + "." + python::text_of(attribute));
       Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
       pending_.passes_through = records_sizes();
       return flow;

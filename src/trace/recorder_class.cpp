@@ -1,5 +1,6 @@
 // Class statements: a class whose making nobody can see is fresh, and made again only where it is still wanted at an exit.
 
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ bool is_plain_body(PyCodeObject* code, std::vector<PyObject*>& called) {
   for (const Instruction& in : bytecode::decode(code)->instructions) {
     if (in.opcode == Opcode::kLoadName) {
       PyObject* name = PyTuple_GET_ITEM(code->co_names, in.argument);
-      std::string_view text = PyUnicode_AsUTF8(name);
+      std::string_view text = python::text_of(name);
       if (text == "__name__") continue;
       if (!is_descriptor_maker(text)) return false;
       called.push_back(name);
@@ -104,7 +105,7 @@ Flow Recorder::build_class(vm::Activation& activation, CallSite& site) {
   PyTypeObject* const makers[] = {&PyStaticMethod_Type, &PyClassMethod_Type, &PyProperty_Type};
   for (PyObject* name : called) {
     bool known = std::any_of(std::begin(makers), std::end(makers), [&](PyTypeObject* maker) {
-      return std::string_view(maker->tp_name) == PyUnicode_AsUTF8(name) && learn_builtin(activation, name, reinterpret_cast<PyObject*>(maker));
+      return std::string_view(maker->tp_name) == python::text_of(name) && learn_builtin(activation, name, reinterpret_cast<PyObject*>(maker));
     });
     if (!known) return refused();
   }

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
@@ -33,8 +34,8 @@ std::int32_t Recorder::source_line(vm::Activation& activation, const Instruction
   PyCodeObject* code = activation.code->object;
   graph::SourceLine line;
   line.line = PyCode_Addr2Line(code, in.offset * static_cast<int>(sizeof(std::uint16_t)));
-  line.file = PyUnicode_AsUTF8(code->co_filename);
-  line.function = PyUnicode_AsUTF8(code->co_qualname);
+  line.file = python::file_of(code->co_filename);
+  line.function = python::text_of(code->co_qualname);
   auto [at, fresh] = line_index_.try_emplace(fmt::format("{}:{}", line.file, line.line), static_cast<std::int32_t>(operators_.graph()->sources.size()));
   if (fresh) operators_.graph()->sources.push_back(std::move(line));
   return at->second;

@@ -6,6 +6,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <cmath>
@@ -243,7 +244,7 @@ void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t 
   for (std::size_t i = 0; i < arguments.size(); i++) {
     OperatorRecorder::HostArgument place;
     place.position = i + first;
-    if (i >= arguments.size() - named) place.name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
+    if (i >= arguments.size() - named) place.name = python::text_of(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
     if (is_host(arguments[i])) offer_host(arguments[i], place);
     if (!holds_hosts(arguments[i])) continue;
     for (Py_ssize_t item = 0; item < Py_SIZE(arguments[i]); item++) {

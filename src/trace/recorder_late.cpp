@@ -8,6 +8,7 @@
 // A live value of either kind is an object of its own: its identity is its provenance.
 
 #include "guards/torch_python.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <opcode.h>
@@ -209,7 +210,7 @@ bool Recorder::tensor_text_is_plain(PyObject* tensor) {
     guards_.note_type_lookup(Py_TYPE(tensor), name.get(), found);
     if (found == _PyType_Lookup(&PyBaseObject_Type, name.get())) continue;
     bool genuine = found && PyFunction_Check(found);
-    std::string_view module = genuine && PyUnicode_Check(PyFunction_GET_MODULE(found)) ? PyUnicode_AsUTF8(PyFunction_GET_MODULE(found)) : "";
+    std::string_view module = genuine && PyUnicode_Check(PyFunction_GET_MODULE(found)) ? python::text_of(PyFunction_GET_MODULE(found)) : "";
     if (module != "torch._tensor" && module != "torch.nn.parameter") return false;
   }
   return learn_module_functions("torch._tensor_str", {"_str", "_str_intern", "_tensor_str", "_tensor_str_with_formatter", "_add_suffixes", "get_summarized_data", "_Formatter"});

@@ -1,5 +1,6 @@
 // Loads, stores and jumps.
 
+#include "python/text.h"
 #include "trace/recorder.h"
 
 namespace dynrun::trace {
@@ -146,9 +147,9 @@ Flow Recorder::read_global(vm::Activation& activation, PyObject* name) {
   if (source == kNoSource) return cut(BreakId::k_unknown_object, "the globals");
   PyObject* value = PyDict_GetItemWithError(globals, name);
   if (value != nullptr) {
-    if (was_written(globals, name)) return resolve(value) ? Flow::kRun : cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+    if (was_written(globals, name)) return resolve(value) ? Flow::kRun : cut(BreakId::k_unknown_object, python::text_of(name));
     if (learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, name))) return Flow::kRun;
-    return cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+    return cut(BreakId::k_unknown_object, python::text_of(name));
   }
   value = PyDict_GetItemWithError(builtins, name);
   if (value == nullptr) return cut(BreakId::k_raise, "a name that is not defined");
@@ -157,7 +158,7 @@ Flow Recorder::read_global(vm::Activation& activation, PyObject* name) {
   if (function == kNoSource) return cut(BreakId::k_unknown_object, "the builtins");
   SourceId table = guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr);
   return learn_external(value, guards_.read(SourceKind::kDictItem, table, 0, name)) ? Flow::kRun
-                                                                                  : cut(BreakId::k_unknown_object, PyUnicode_AsUTF8(name));
+                                                                                  : cut(BreakId::k_unknown_object, python::text_of(name));
 }
 
 Flow Recorder::store_global(vm::Activation& activation, const Instruction& in) {

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "trace/operator_methods.h"
 #include "trace/recorder.h"
 
@@ -224,7 +225,7 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
   if (!in_place && !tensor && resolve(left) && resolve(right) && is_plain_constant(left)) {
     // A number or text on the left: the right operand's class has the method.
     Ref name = Ref::steal(PyUnicode_FromFormat("__r%s", kBinaryMethods[in.argument] + 2));
-    if (python_method(right, PyUnicode_AsUTF8(name.get()))) return prepare(activation, in, 2, Then::kLearnTop);
+    if (python_method(right, python::text_of(name.get()))) return prepare(activation, in, 2, Then::kLearnTop);
     // "%s" % object: Python code of its class makes the text.
     bool shown = in.argument == NB_REMAINDER && PyUnicode_CheckExact(left) && !PyTuple_Check(right) && !PyDict_Check(right) && !PyList_Check(right);
     if (shown && (python_method(right, "__str__") || python_method(right, "__repr__"))) return prepare(activation, in, 2, Then::kLearnTop);

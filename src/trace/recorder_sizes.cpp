@@ -8,6 +8,7 @@
 #include "graph/operators.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "trace/recorder.h"
 #include "trace/shape_plans.h"
 
@@ -276,7 +277,7 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
   if (passes_on || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
   if (kind.model == Model::kGetAttribute && site.arguments.size() > 1 && PyUnicode_CheckExact(site.arguments[1])) {
     static const std::unordered_set<std::string_view> sizes = {"shape", "nbytes"};
-    if (sizes.count(PyUnicode_AsUTF8(site.arguments[1])) != 0) fix_sizes();
+    if (sizes.count(python::text_of(site.arguments[1])) != 0) fix_sizes();
     return;
   }
   for (PyObject* argument : site.arguments) {

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "runtime/dispatch.h"
 #include "trace/shape_plans.h"
 
@@ -92,7 +93,7 @@ EntryPoint entry_point(vm::Activation* base, vm::Activation* top) {
 graph::SourceLine line_at(const bytecode::Code& code, std::int32_t pc) {
   const auto at = static_cast<std::size_t>(pc);
   const int offset = at < code.instructions.size() ? code.instructions[at].offset : 0;
-  return {PyUnicode_AsUTF8(code.object->co_filename), PyUnicode_AsUTF8(code.object->co_qualname),
+  return {python::file_of(code.object->co_filename), python::text_of(code.object->co_qualname),
           PyCode_Addr2Line(code.object, offset * static_cast<int>(sizeof(std::uint16_t)))};
 }
 

@@ -671,6 +671,14 @@ def torch_of_another_version(folder):
     check(result.status == 0, result)
 
 
+@slow
+def recorded_script_with_an_odd_name(folder):
+    """A path that is no valid text, as names of files may be, shows in places of breaks and guards."""
+    name = os.fsdecode(b"odd\xff.py")
+    write(folder, name, "import torch\nx = torch.ones(3)\nfor i in range(40): x = torch.tanh(x + i)\nprint(x)\n")
+    same(name, cwd=folder)
+
+
 @case
 def module_called_torch(folder):
     write(folder, "torch.py", "x = 1")
