@@ -344,6 +344,17 @@ std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const
   std::abort();
 }
 
+/// Only --verify: a replay that raised must not have written anything, because its code runs again. `copies`: what the inputs were.
+void verify_unwritten(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& copies) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < copies.size(); i++) {
+    const at::Tensor now = inputs[i].resolve_conj().resolve_neg().contiguous(), before = copies[i].resolve_conj().resolve_neg().contiguous();
+    if (now.nbytes() == before.nbytes() && std::memcmp(now.const_data_ptr(), before.const_data_ptr(), now.nbytes()) == 0) continue;
+    std::fprintf(stderr, "dynrun: --verify: a replay raised after it had written an outside tensor\n");
+    std::abort();
+  }
+}
+
 /// Runs the operators on copies: at sizes that they never ran at one may raise after another has written an outside tensor. Throws
 /// what it throws; random numbers are then those of before.
 void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
@@ -538,9 +549,10 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     bool failed = false;
     std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
     WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
+    std::vector<at::Tensor> copies;
     try {
       const c10::WarningUtils::WarningHandlerGuard noted(&note);
-      std::vector<at::Tensor> copies = verify && !segment.random ? snapshot(inputs) : std::vector<at::Tensor>();
+      if (verify) copies = snapshot(inputs);
       if (code.untried || code.unproven) rehearse(segment, inputs);
       code.untried = false;
       bool cache = at::autocast::is_autocast_cache_enabled();
@@ -552,7 +564,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
         throw;
       }
       at::autocast::set_autocast_cache_enabled(cache);
-      if (!copies.empty() || (verify && inputs.empty() && !segment.random)) verify_outputs(segment, copies, outputs);
+      if (verify && !segment.random) verify_outputs(segment, copies, outputs);
     } catch (const VerifyError& error) {
       std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
       std::abort();
@@ -570,6 +582,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       random.restore();
       executable = nullptr;
     } else if (failed) {
+      if (verify && segment.writes_outside) verify_unwritten(inputs, copies);
       random.restore();
       executable = run_operators(segment, code, inputs, verify, outputs);
       if (!executable) random.restore();
