@@ -127,6 +127,21 @@ Expr RuleContext::operand(std::string_view name, c10::ScalarType dtype) const {
   return operand(at(name), dtype);
 }
 
+/// Whether all numbers of one dtype are in the range of another. A float's rounding does not matter.
+static bool always_fits(c10::ScalarType from, c10::ScalarType into) {
+  const bool too_large = into == at::kHalf && (from == at::kInt || from == at::kLong);
+  return from == into || (c10::promoteTypes(from, into) == into && !too_large);
+}
+
+Expr RuleContext::fitting(std::string_view name, c10::ScalarType dtype, bool of_tensor) const {
+  if (is_tensor(name)) {
+    const graph::TensorType& given = type(name);
+    const bool converted = given.number || (of_tensor && given.sizes.empty());
+    if (converted && !(always_fits(given.dtype, dtype) && always_fits(given.dtype, out().dtype))) throw NotCovered{};
+  }
+  return operand(name, dtype);
+}
+
 c10::ScalarType RuleContext::promoted(std::initializer_list<std::string_view> names) const {
   at::native::ResultTypeState state;
   for (std::string_view name : names) {

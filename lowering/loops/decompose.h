@@ -33,6 +33,9 @@ class RuleContext {
   /// A tensor or a Scalar, cast to the type `dtype` is computed in.
   Expr operand(std::string_view name, c10::ScalarType dtype) const;
   Expr operand(const graph::Argument& argument, c10::ScalarType dtype) const;
+  /// The same where torch converts a number to the tensors' dtype and raises if it does not fit: one that is another on each replay
+  /// has to fit whatever it is, else the operator is not covered. `of_tensor`: so does a tensor of one number.
+  Expr fitting(std::string_view name, c10::ScalarType dtype, bool of_tensor = false) const;
   /// torch.result_type of the arguments named.
   c10::ScalarType promoted(std::initializer_list<std::string_view> names) const;
 

@@ -72,7 +72,7 @@ void full(RuleContext& c) {
 }
 
 void fill(RuleContext& c) {
-  c.define(c.is_tensor("value") ? c.operand("value", c.out().dtype)
+  c.define(c.is_tensor("value") ? c.fitting("value", c.out().dtype, true)
                                 : filled(c, c.operand("value", compute_type(c.out().dtype))));
 }
 

@@ -146,8 +146,18 @@ void clamp_rule(RuleContext& c) {
   Expr x = c.operand("self", dtype);
   auto is_nan = [&](std::string_view name) { return !c.is_tensor(name) && c.has(name) && std::isnan(c.number(name)); };
   if (c.has("min") && c.has("max") && (is_nan("min") || is_nan("max"))) throw NotCovered{};
-  if (c.has("min")) x = binary(PointOp::kMax, x, c.operand("min", dtype));
-  if (c.has("max")) x = binary(PointOp::kMin, x, c.operand("max", dtype));
+  auto is_number = [&](std::string_view name) { return !c.is_tensor(name) || c.type(name).number; };
+  // A single number that is NaN bounds nothing.
+  if (!c.has("max") && is_number("min")) {
+    const Expr low = c.fitting("min", dtype);
+    return c.define(where(compare(PointOp::kLt, x, low), low, x));
+  }
+  if (!c.has("min") && is_number("max")) {
+    const Expr high = c.fitting("max", dtype);
+    return c.define(where(compare(PointOp::kGt, x, high), high, x));
+  }
+  if (c.has("min")) x = binary(PointOp::kMax, x, c.fitting("min", dtype));
+  if (c.has("max")) x = binary(PointOp::kMin, x, c.fitting("max", dtype));
   c.define(x);
 }
 
@@ -181,7 +191,7 @@ void hardswish(RuleContext& c) {
 void leaky_relu(RuleContext& c) {
   need_float(c);
   Expr x = self(c);
-  c.define(where(compare(PointOp::kGt, x, number(0, x)), x, x * c.operand("negative_slope", x->dtype)));
+  c.define(where(compare(PointOp::kGt, x, number(0, x)), x, x * c.fitting("negative_slope", x->dtype)));
 }
 
 void elu(RuleContext& c) {
@@ -261,30 +271,30 @@ void power(RuleContext& c) {
     if (exponent == -1) return c.define(number(1, x) / x);
     if (exponent == -2) return c.define(number(1, x) / (x * x));
   }
-  c.define(binary(PointOp::kPow, x, c.operand("exponent", dtype)));
+  c.define(binary(PointOp::kPow, x, c.fitting("exponent", dtype)));
 }
 
 void where_rule(RuleContext& c) {
   ScalarType dtype = work(c);
-  c.define(where(c.operand("condition", ScalarType::Bool), c.operand("self", dtype), c.operand("other", dtype)));
+  c.define(where(c.operand("condition", ScalarType::Bool), c.fitting("self", dtype), c.fitting("other", dtype)));
 }
 
 void masked_fill(RuleContext& c) {
   if (c.is_tensor("value") && !c.type("value").sizes.empty()) throw NotCovered{};
   Expr x = self(c);
-  c.define(where(c.operand("mask", ScalarType::Bool), c.operand("value", x->dtype), x));
+  c.define(where(c.operand("mask", ScalarType::Bool), c.fitting("value", x->dtype, true), x));
 }
 
 void addcmul(RuleContext& c) {
   need_float(c);
   Expr x = self(c);
-  c.define(x + c.operand("value", x->dtype) * c.operand("tensor1", x->dtype) * c.operand("tensor2", x->dtype));
+  c.define(x + c.fitting("value", x->dtype) * c.operand("tensor1", x->dtype) * c.operand("tensor2", x->dtype));
 }
 
 void addcdiv(RuleContext& c) {
   need_float(c);
   Expr x = self(c);
-  c.define(x + c.operand("value", x->dtype) * c.operand("tensor1", x->dtype) / c.operand("tensor2", x->dtype));
+  c.define(x + c.fitting("value", x->dtype) * c.operand("tensor1", x->dtype) / c.operand("tensor2", x->dtype));
 }
 
 void lerp_scalar(RuleContext& c) {
@@ -296,7 +306,7 @@ void lerp_scalar(RuleContext& c) {
 
 void threshold(RuleContext& c) {
   Expr x = self(c);
-  c.define(where(compare(PointOp::kLe, x, c.operand("threshold", x->dtype)), c.operand("value", x->dtype), x));
+  c.define(where(compare(PointOp::kLe, x, c.fitting("threshold", x->dtype)), c.fitting("value", x->dtype), x));
 }
 
 void isnan_rule(RuleContext& c) {

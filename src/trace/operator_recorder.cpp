@@ -333,8 +333,9 @@ bool OperatorRecorder::bind_list(const c10::Argument& formal, std::size_t at, co
     for (HostArgument& host : host_arguments) {
       const bool named = !host.name.empty();
       const bool in_list = host.item == static_cast<std::int32_t>(i) && (named ? host.name == formal.name() : host.position == at);
-      // One number for a list of a fixed length stands for each of its items.
-      const bool alone = host.item < 0 && (named ? host.name == formal.name() : formal.N() ? host.position == at : host.position == at + i);
+      // One number for a list of a fixed length stands for each of its items. Items that are given one by one have no list in front.
+      const bool one_by_one = host.position == at + i && (i == 0 || !host.behind_list);
+      const bool alone = host.item < 0 && (named ? host.name == formal.name() : formal.N() ? host.position == at : one_by_one);
       if ((!in_list && !alone) || !host.value.isIntegral(false) || host.value.toLong() != numbers[i]) continue;
       items.back() = host_input(host.host, host.value, true);
       host.bound = any = true;

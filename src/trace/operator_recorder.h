@@ -92,6 +92,7 @@ class OperatorRecorder {
     std::int32_t host;
     bool bound = false;
     std::int32_t item = -1;  // of a tuple or list that is given there
+    bool behind_list = false;  // a tuple or list is given in front of it
   };
   /// The first operator that the call gives to the dispatcher takes its host values from there; those it took are marked.
   std::vector<HostArgument> host_arguments;

@@ -241,9 +241,12 @@ bool Recorder::holds_hosts(PyObject* object) const {
 
 void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names) {
   std::size_t named = keyword_names ? static_cast<std::size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
+  bool listed = false;
   for (std::size_t i = 0; i < arguments.size(); i++) {
     OperatorRecorder::HostArgument place;
     place.position = i + first;
+    place.behind_list = listed;
+    listed = listed || PyTuple_Check(arguments[i]) || PyList_Check(arguments[i]);
     if (i >= arguments.size() - named) place.name = python::text_of(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
     if (is_host(arguments[i])) offer_host(arguments[i], place);
     if (!holds_hosts(arguments[i])) continue;
