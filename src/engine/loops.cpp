@@ -93,6 +93,7 @@ Loops::CodeLoops& Loops::loops_of(const bytecode::Code* code) {
 }
 
 void Loops::consider(PyCodeObject* code, PyObject* globals, bool recorded_soon) {
+  if (engine_.options().vm == kDynrunVmOff) return;  // nobody would see the Python code that C code calls
   if (!is_new(code) || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
   const bytecode::Code* decoded = bytecode::decode(code);
   if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;

@@ -516,6 +516,7 @@ class Recorder {
   bool finish();
   bool frame_recipe(vm::Activation* activation, int depth, const Pending* ran, FrameRecipe& recipe);
   RecipeId recipe(PyObject* object);
+  RecipeId recipe_constant(PyObject* object);
   RecipeId recipe_method_wrapper(PyObject* object);
   bool attributes_are_effects(PyObject* tensor) const;
   RecipeId recipe_instance(PyObject* object);
@@ -555,6 +556,8 @@ class Recorder {
   std::vector<std::pair<python::Ref, HostId>> loaded_hosts_;  // read by the instruction that is looked at
   OperatorRecorder operators_;
   std::unordered_map<PyObject*, Object> objects_;
+  /// Numbers and texts from outside, and where they were read: what replays hand on are the objects that were given, not equal ones.
+  std::unordered_map<PyObject*, std::pair<python::Ref, std::vector<guards::SourceId>>> outside_constants_;
   std::unordered_map<PyObject*, guards::SourceId> function_of_globals_;
   std::unordered_map<graph::ValueId, std::pair<guards::SourceId, at::Tensor>> outside_inputs_;
   std::vector<at::Tensor> inputs_;

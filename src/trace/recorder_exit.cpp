@@ -419,6 +419,22 @@ bool Recorder::attributes_are_effects(PyObject* tensor) const {
   return true;
 }
 
+/// There is one object a small integer.
+static bool is_small_int(PyObject* object) {
+  int overflow = 0;
+  const long long value = PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 1000;
+  return overflow == 0 && value >= -5 && value <= 256;
+}
+
+/// A number or text: the object that was read, where it came from outside. One that came twice has to be one object again.
+RecipeId Recorder::recipe_constant(PyObject* object) {
+  auto outside = outside_constants_.find(object);
+  if (outside == outside_constants_.end() || is_small_int(object)) return segment_->recipes.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+  const std::vector<guards::SourceId>& sources = outside->second.second;
+  for (std::size_t i = 1; i < sources.size(); i++) guards_.check_same(sources[i], sources[0], true);
+  return segment_->recipes.add({RecipeKind::kSource, sources[0], Ref(), {}, {}});
+}
+
 /// kNullRecipe when the object cannot be rebuilt; `recipe_failure_` then says which.
 RecipeId Recorder::recipe(PyObject* object) {
   auto memo = recipe_memo_.find(object);
@@ -432,7 +448,7 @@ RecipeId Recorder::recipe(PyObject* object) {
   } else if (is_open_size(object)) {
     id = recipe_container(object);
   } else if (guards::is_constant_like(object)) {
-    id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+    id = recipe_constant(object);
   } else if (resolve(object) && source_of(object) != kNoSource) {
     id = book.add({RecipeKind::kSource, source_of(object), Ref(), {}, {}});
   } else if (guards::is_plain_tensor(object)) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 namespace dynrun::trace {
@@ -125,8 +126,16 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     return true;
   }
   if (guards::is_constant_like(object)) {
-    if (wants_host(object, source)) loaded_hosts_.emplace_back(Ref::borrow(object), read_host(object, source));
+    if (wants_host(object, source)) {
+      loaded_hosts_.emplace_back(Ref::borrow(object), read_host(object, source));
+      return true;
+    }
+    const bool nan = PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object));
+    if (nan) guards_.check_is(source, object);  // containers find it by identity
     else guards_.check_equals(source, object);
+    auto& [kept, sources] = outside_constants_[object];
+    kept = Ref::borrow(object);
+    if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
     return true;
   }
   if (Object* known = find(object)) {
