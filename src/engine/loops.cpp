@@ -6,6 +6,7 @@
 #include "python/reference.h"
 #include "python/text.h"
 #include "trace/operator_recorder.h"
+#include "vm/hook.h"
 
 #include <algorithm>
 #include <cstring>
@@ -93,7 +94,7 @@ Loops::CodeLoops& Loops::loops_of(const bytecode::Code* code) {
 }
 
 void Loops::consider(PyCodeObject* code, PyObject* globals, bool recorded_soon) {
-  if (engine_.options().vm == kDynrunVmOff) return;  // nobody would see the Python code that C code calls
+  if (engine_.options().vm == kDynrunVmOff) return;
   if (!is_new(code) || engine_.options().fullgraph || engine_.stress(kDynrunStressHandover) || !(knows_torch(globals) || names_torch(code))) return;
   const bytecode::Code* decoded = bytecode::decode(code);
   if (!decoded->supported || !decoded->has_backward_jump || !is_ready()) return;
@@ -135,7 +136,7 @@ bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {
   PyThreadState* thread = PyThreadState_Get();
   const bytecode::Code* code = bytecode::decode(frame->code);
   *done = to >= from || frame->owner == python::kOwnedByGenerator;
-  if (*done || !code->supported || dynrun_is_monitored(thread, frame->code)) return true;
+  if (*done || !code->supported || !vm::sees_frames() || dynrun_is_monitored(thread, frame->code)) return true;
   if (trace::inside_operator() || Engine::disabled_depth() > 0 || Session::recording_here() || thread->tracing != 1) return true;
   CodeLoops& loops = loops_of(code);
   Loop& loop = loops.by_head[to];

@@ -1,5 +1,7 @@
 // Which frames the VM takes, and the PEP 523 hook that offers them.
 
+#include "vm/hook.h"
+
 #include "vm/interpreter.h"
 
 namespace dynrun::vm {
@@ -41,6 +43,11 @@ bool is_wanted(PyThreadState* thread, python::Frame* frame) {
   if (makes_generator(frame)) return false;
   if (dynrun_is_monitored(thread, frame->code)) return false;
   return the_hook.policy == FramePolicy::kAll || !the_hook.filter || the_hook.filter(frame);
+}
+
+bool sees_frames() {
+  auto installed = reinterpret_cast<void*>(_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()));
+  return the_hook.installed && installed == reinterpret_cast<void*>(&hook);
 }
 
 void set_engine(Engine* engine) {
