@@ -44,10 +44,8 @@ bool knows_torch(PyObject* globals) {
 /// Whether the code speaks of torch, as that which is about to import it does.
 bool names_torch(PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
-    const char* name = python::text_of(PyTuple_GET_ITEM(code->co_names, i));
-    if (name && !std::strncmp(name, "torch", 5)) return true;
+    if (!std::strncmp(python::text_of(PyTuple_GET_ITEM(code->co_names, i)), "torch", 5)) return true;
   }
-  PyErr_Clear();
   return false;
 }
 

@@ -69,9 +69,7 @@ std::string shown(PyObject* object) {
       PyErr_Clear();
       return "?";
     }
-    const char* utf8 = python::text_of(text.get());
-    if (utf8 == nullptr) PyErr_Clear();
-    std::string result = utf8 ? utf8 : "?";
+    std::string result = python::text_of(text.get());
     return result.size() > 80 ? result.substr(0, 77) + "..." : result;
   }
   if (PyType_Check(object)) return fmt::format("class {}", reinterpret_cast<PyTypeObject*>(object)->tp_name);

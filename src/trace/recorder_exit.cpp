@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
@@ -419,17 +420,10 @@ bool Recorder::attributes_are_effects(PyObject* tensor) const {
   return true;
 }
 
-/// There is one object a small integer.
-static bool is_small_int(PyObject* object) {
-  int overflow = 0;
-  const long long value = PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 1000;
-  return overflow == 0 && value >= -5 && value <= 256;
-}
-
 /// A number or text: the object that was read, where it came from outside. One that came twice has to be one object again.
 RecipeId Recorder::recipe_constant(PyObject* object) {
   auto outside = outside_constants_.find(object);
-  if (outside == outside_constants_.end() || is_small_int(object)) return segment_->recipes.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
+  if (outside == outside_constants_.end() || python::is_small_int(object)) return segment_->recipes.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
   const std::vector<guards::SourceId>& sources = outside->second.second;
   for (std::size_t i = 1; i < sources.size(); i++) guards_.check_same(sources[i], sources[0], true);
   return segment_->recipes.add({RecipeKind::kSource, sources[0], Ref(), {}, {}});

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/numbers.h"
 #include "python/text.h"
 #include "trace/operator_methods.h"
 #include "trace/recorder.h"
@@ -279,12 +280,7 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   auto loose = [](PyObject* object) {
     return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
   };
-  // There is one object a small integer.
-  auto small = [this](PyObject* object) {
-    int overflow = 0;
-    long long value = PyLong_CheckExact(object) && !is_host(object) && !is_late(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 1000;
-    return overflow == 0 && value >= -5 && value <= 256;
-  };
+  auto small = [this](PyObject* object) { return !is_host(object) && !is_late(object) && python::is_small_int(object); };
   if (small(left) && small(right) && (left == right) == (PyLong_AsLong(left) == PyLong_AsLong(right))) return Flow::kRun;
   if (loose(left) && loose(right)) return cut(BreakId::k_opaque_operation, "identity of numbers or strings");
   return Flow::kRun;
