@@ -237,7 +237,7 @@ class Net(torch.nn.Module):
 # The rest is made anew by `reset_into`, in a namespace that the programs' `import *` does not bind early.
 SOURCE = '''
 class Box:
-    made = 0
+    made, raw = 0, 0.5
     __match_args__ = ("size",)
 
     def __init__(self, value, size=2):
