@@ -32,7 +32,7 @@ class PlanBuilder {
     dump_schedule();
     add_outputs();
     add_written_inputs();
-    if (!program_.graph.nodes.empty()) plan_.mode = program_.graph.nodes.front().mode;
+    plan_.mode = program_.mode;
     return std::move(plan_);
   }
 
@@ -261,6 +261,7 @@ class PlanBuilder {
         if (output.is_view) {
           output.type = program_.graph.type_of(id);
           output.view_offset = program_.views.at(id).offset;
+          output.detach = program_.views.at(id).origin.detach;
         }
       }
       plan_.outputs.push_back(std::move(output));

@@ -8,17 +8,28 @@
 
 #include "graph/graph.h"
 #include "lowering/lower.h"
+#include "runtime/plan.h"
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 namespace dynrun::lowering {
+
+/// What autograd knows of a view that a program gets hold of: under which modes it was made, and of what.
+struct ViewOrigin {
+  std::optional<graph::Mode> mode;  // of the operators that made it, behind a `detach`
+  bool mixed = false;               // they had several
+  bool several = false;             // one of them gave several views at once while gradients were enabled
+  runtime::Detach detach = runtime::Detach::kNone;
+};
 
 /// A value that shares its root's buffer; its own TensorType gives sizes and strides, `offset` (elements) is from the root's
 /// first.
 struct View {
   graph::ValueId root = graph::kNoValue;
   std::int64_t offset = 0;
+  ViewOrigin origin;
 };
 
 struct Program {
@@ -29,6 +40,7 @@ struct Program {
   std::vector<graph::TensorType> output_types;  // what eager gave: a pass may change an inner value's strides, never these
   std::vector<bool> folded;                     // one an input: its content was read at compile time
   const Options* options = nullptr;
+  graph::Mode mode;           // that handed-out views are made under
   bool hidden_alias = false;  // a result shares memory with another value as no view tells: of another dtype, conjugated, unknown
 
   graph::ValueId root(graph::ValueId id) const;

@@ -174,7 +174,7 @@ class Claimer {
     if (!graph::is_elementwise(graph::base_name(node.op)) || node.op.schema().name() == "aten::clone") return kNoValue;  // a clone keeps strides that the others make anew
     ValueId source = kNoValue;
     for (ValueId value : reads(node)) {
-      if (!is_unsized(program_, value) || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
+      if (!is_unsized(program_, value) || program_.graph.type_of(value).number || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
       source = value;
     }
     return source;

@@ -154,7 +154,9 @@ class Executor final : public Executable {
       }
       at::Tensor tensor = plan.slot < 0 ? at::Tensor() : frame.slots[plan.slot];
       if (plan.is_view) {
+        if (plan.detach == Detach::kEarlier) tensor = tensor.detach();
         tensor = tensor.as_strided(plan.type.sizes, plan.type.strides, tensor.storage_offset() + plan.view_offset);
+        if (plan.detach == Detach::kLast) tensor = tensor.detach();
       }
       // An operator whose schema hides that it returns its argument: never let the arena out.
       if (tensor.defined() && arena != nullptr && tensor.storage().unsafeGetStorageImpl() == arena) tensor = tensor.clone();

@@ -34,6 +34,9 @@ struct Action {
   std::vector<SlotId> release;                    // slots without a reader after this action (not the arena's)
 };
 
+/// Where among the operators that made a view one took it out of autograd's sight.
+enum class Detach : std::uint8_t { kNone, kLast, kEarlier };
+
 /// An output is a slot; one that is a view of an input or another output is made at the end, with autograd's view tracking.
 struct OutputPlan {
   SlotId slot = -1;           // -1: undefined
@@ -41,6 +44,7 @@ struct OutputPlan {
   bool is_view = false;       // of `slot`, with `type` and `view_offset`
   graph::TensorType type;
   std::int64_t view_offset = 0;
+  Detach detach = Detach::kNone;  // of a view
 };
 
 struct Plan {

@@ -152,7 +152,8 @@ Math::Value* Math::expm1(Value* x) {
   Value* p = polynomial(x, {1.9841270e-4, 1.3888889e-3, 8.3333333e-3, 4.1666667e-2, 1.6666667e-1, 0.5});
   Value* small = fma(p, b_.CreateFMul(x, x), x);
   Value* large = b_.CreateFSub(exp(x), number(x, 1.0));
-  return b_.CreateSelect(b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), number(x, 0.35)), small, large);
+  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), number(x, 0.35)), small, large);
+  return b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, 0.0)), x, y);  // -0.0 too
 }
 
 Math::Value* Math::log(Value* x) {
@@ -275,9 +276,10 @@ Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
   }
   // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is a number at compile time
   // (clamp by a NaN leaves a as it is).
-  Value* loses = maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
-  if (!llvm::isa<llvm::Constant>(b)) loses = b_.CreateOr(loses, b_.CreateFCmpUNO(b, b));
-  return b_.CreateSelect(loses, b, a);
+  if (llvm::isa<llvm::Constant>(b)) return b_.CreateSelect(maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), b, a);
+  // Of 0 and -0 the processor's instruction, and libtorch with it, gives the second.
+  Value* loses = maximum ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOGE(a, b);
+  return b_.CreateSelect(b_.CreateOr(loses, b_.CreateFCmpUNO(b, b)), b, a);
 }
 
 Math::Value* Math::arithmetic(PointOp op, Value* a, Value* b, bool is_signed) {

@@ -49,12 +49,47 @@ class Functionaliser {
       }
     }
     for (ValueId id : source_.outputs) program_.graph.outputs.push_back(id == kNoValue ? kNoValue : current(id));
+    choose_mode();
     unlearn_written();
     return std::move(program_);
   }
 
  private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+  /// Autograd remembers the modes under which a view was made, and refuses writes by them. One run makes all of its views under one mode.
+  void choose_mode() {
+    if (!source_.nodes.empty()) program_.mode = source_.nodes.front().mode;
+    std::optional<graph::Mode> mode;
+    for (ValueId id : program_.graph.outputs) {
+      auto view = id == kNoValue ? program_.views.end() : program_.views.find(id);
+      if (view == program_.views.end() || view->second.origin.detach == runtime::Detach::kLast) continue;
+      const ViewOrigin& origin = view->second.origin;
+      program_.hidden_alias |= origin.mixed || origin.several || (mode && origin.mode && !same_mode(*mode, *origin.mode));
+      if (!mode) mode = origin.mode;
+    }
+    if (mode) program_.mode = *mode;
+  }
+
+  static bool same_mode(const graph::Mode& a, const graph::Mode& b) { return a.grad_enabled == b.grad_enabled && a.inference == b.inference; }
+
+  ViewOrigin origin_of(const Node& node) const {
+    ViewOrigin origin;
+    if (!node.arguments.empty() && node.arguments[0].is_value()) {
+      if (auto of = program_.views.find(node.arguments[0].value()); of != program_.views.end()) origin = of->second.origin;
+    }
+    const std::string_view name = graph::base_name(node.op);
+    if (name == "detach" || name == "data") {
+      origin = {};
+      origin.detach = runtime::Detach::kLast;
+      return origin;
+    }
+    if (origin.detach == runtime::Detach::kLast) origin.detach = runtime::Detach::kEarlier;
+    origin.mixed = origin.mixed || (origin.mode && !same_mode(*origin.mode, node.mode));
+    origin.mode = node.mode;
+    origin.several = origin.several || ((node.outputs.size() > 1 || node.return_lengths[0] >= 0) && node.mode.grad_enabled && !node.mode.inference);
+    return origin;
+  }
 
   /// A parameter that is written has no content that could be read at compile time.
   void unlearn_written() {
@@ -82,9 +117,10 @@ class Functionaliser {
     for (const auto& [known, moved] : moved_views_) {
       if (known == key) return moved;
     }
-    std::int64_t offset = view->second.offset;
+    View one = view->second;
+    one.root = root;
     ValueId moved = program_.add_value(program_.graph.type_of(id), program_.graph.values[index(id)].name);
-    program_.views.emplace(moved, View{root, offset});
+    program_.views.emplace(moved, one);
     moved_views_.emplace_back(key, moved);
     return moved;
   }
@@ -189,6 +225,7 @@ class Functionaliser {
       return false;
     }
     std::unordered_map<ValueId, View> found;
+    const ViewOrigin origin = origin_of(node);
     auto no_view = [&] {
       program_.hidden_alias |= shares_memory(roots, results);
       return false;
@@ -200,7 +237,7 @@ class Functionaliser {
         return no_view();
       }
       for (const auto& [root, storage] : roots) {
-        if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset()};
+        if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset(), origin};
       }
     }
     if (found.size() != node.outputs.size()) return no_view();

@@ -88,8 +88,18 @@ bool raises_half_way(const c10::OperatorHandle& op, bool integers) {
   return op.schema().is_mutable() && ((integers && divides(name)) || name.rfind("index_add", 0) == 0 || name.rfind("index_reduce", 0) == 0 || name.rfind("scatter_add", 0) == 0 || name.rfind("scatter_reduce", 0) == 0);
 }
 
+bool takes_data_number(const Graph& graph, const Node& node) {
+  bool any = false;
+  visit_values(node, [&](ValueId id) {
+    const Value& value = graph.values[static_cast<std::size_t>(id)];
+    any = any || (value.is_tensor() && value.tensor().number && value.tensor().unsized);
+  });
+  return any;
+}
+
 /// Sizes that data decides may not fit each other.
 static bool may_raise_on_sizes(const Graph& graph, const Node& node) {
+  if (takes_data_number(graph, node)) return true;
   std::size_t unsized = 0, tensors = 0;
   visit_values(node, [&](ValueId id) {
     const Value& value = graph.values[static_cast<std::size_t>(id)];

@@ -19,6 +19,8 @@ bool is_mask(c10::ScalarType type);
 bool may_give_argument(const c10::OperatorHandle& op);
 /// Whether the node reads or makes a tensor whose sizes depend on data.
 bool touches_unsized(const Graph& graph, const Node& node);
+/// Whether a number that tensor data decides stands among its arguments: it may be any, also one that the operator does not take.
+bool takes_data_number(const Graph& graph, const Node& node);
 
 /// Whether an operator may fail on some data though types and shapes are right: by what it indexes with, by the domain of its
 /// algorithm. `integers`: its second argument, a divisor or exponent maybe, is a tensor of integers or a number of each replay.

@@ -186,9 +186,18 @@ at::Tensor DataSizes::stand_in(const graph::TensorType& type, ValueId id, Symbol
   return without_memory(sizes, type);
 }
 
+void DataSizes::add_number(ValueId id, const c10::Scalar& now) { dims_[id] = {now.isFloatingPoint() ? kNone : add_symbol(now.toLong())}; }
+
+c10::IValue DataSizes::number_at(const Number& number, ValueId id, Symbol symbol, std::int64_t now) const {
+  if (!has(id) || symbol == kNone || dims_.at(id)[0] != symbol) return number(id);
+  at::Tensor made = at::scalar_tensor(now, at::TensorOptions().dtype(at::kLong));
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
 /// The sizes of the node's results where `symbol` is `now`. None: the operator raises.
 std::optional<DataSizes::AllSizes> DataSizes::sizes_at(const graph::Graph& graph, const graph::Node& node, const Number& number, Symbol symbol, std::int64_t now) const {
-  auto operand = [&](ValueId id) { return graph.type_of(id).number ? number(id) : stand_in(graph.type_of(id), id, symbol, now); };
+  auto operand = [&](ValueId id) { return graph.type_of(id).number ? number_at(number, id, symbol, now) : stand_in(graph.type_of(id), id, symbol, now); };
   return sizes_by(operand, [&](const ValueOf& value) {
     torch::jit::Stack stack;
     runtime::push_arguments(node, value, stack);
@@ -312,8 +321,39 @@ bool DataSizes::learn_derived(graph::Graph& graph, const graph::Node& node, cons
   return true;
 }
 
+/// Parts of the operand along one dimension, which have these sizes or the operator raises.
+bool DataSizes::learn_parts(graph::Graph& graph, const graph::Node& node, const std::vector<graph::Argument>& sizes) {
+  const c10::IValue* dimension = constant_of(node, "dim");
+  if (dimension == nullptr || sizes.size() != node.outputs.size()) return false;
+  const ValueId operand = node.arguments[0].value();
+  const std::size_t rank = graph.type_of(operand).sizes.size();
+  const auto place = static_cast<std::size_t>(c10::maybe_wrap_dim(dimension->toInt(), static_cast<std::int64_t>(rank)));
+  std::vector<Dims> dims;
+  for (const graph::Argument& size : sizes) {
+    dims.push_back(has(operand) ? dims_.at(operand) : Dims(rank, kNone));
+    dims.back().at(place) = size.is_value() ? dims_.at(size.value())[0] : kNone;
+  }
+  note(graph, node, dims);
+  return true;
+}
+
+/// `x[:n]` with an n that x has: it has n elements, or as many as there are, and what does not take them raises.
+bool DataSizes::takes_from_start(const graph::Graph& graph, const graph::Node& node) const {
+  if (graph::base_name(node.op) != "slice" || node.op.schema().is_mutable() || !node.arguments[3].is_value() || node.outputs[0] == kNoValue) return false;
+  const ValueId stop = node.arguments[3].value();
+  const c10::IValue* start = constant_of(node, "start");
+  const c10::IValue *step = constant_of(node, "step"), *dimension = constant_of(node, "dim");
+  if (!start || !(start->isNone() || (start->isInt() && start->toInt() == 0)) || !step || step->toInt() != 1 || !dimension) return false;
+  const std::vector<std::int64_t>& sizes = graph.type_of(node.outputs[0]).sizes;
+  const auto place = static_cast<std::size_t>(c10::maybe_wrap_dim(dimension->toInt(), static_cast<std::int64_t>(sizes.size())));
+  return has(stop) && dims_.at(stop)[0] != kNone && sizes[place] == now_[at(dims_.at(stop)[0])];
+}
+
 bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  if (graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node)) return node.arguments[1].is_list() && learn_parts(graph, node, node.arguments[1].items());
+  if (takes_from_start(graph, node) || (graph::base_name(node.op) == "narrow" && graph::takes_data_number(graph, node))) return learn_parts(graph, node, {node.arguments[3]});
+  if (graph::base_name(node.op) == "select" && node.arguments[2].is_value() && !has(node.arguments[0].value())) return true;  // which row it is decides no size
   if (!decides_sizes(graph, node)) return learn_derived(graph, node, number);
   learn_decided(graph, node, number);
   return true;

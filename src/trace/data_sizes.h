@@ -32,6 +32,8 @@ class DataSizes {
   /// Learns what a node gives that takes or makes such sizes: its outputs' types are those of the recording. `number`: the value of an
   /// input that is a number. False where its results have sizes or dimensions that are not understood.
   bool learn(graph::Graph& graph, const graph::Node& node, const std::function<c10::IValue(graph::ValueId)>& number);
+  /// A number that data decides, which is `now`.
+  void add_number(graph::ValueId id, const c10::Scalar& now);
   /// Forgets values from `end` on.
   void rewind(std::size_t end);
 
@@ -55,6 +57,9 @@ class DataSizes {
   std::optional<std::vector<Probe>> probe(const graph::Graph& graph, const graph::Node& node, const Number& number) const;
   Symbol symbol_for(std::int64_t recorded, const std::vector<Probe>& probes, std::size_t result, std::size_t dimension, Made& made);
   bool is_alike_at_all_sizes(const graph::Graph& graph, const graph::Node& node) const;
+  c10::IValue number_at(const Number& number, graph::ValueId id, Symbol symbol, std::int64_t now) const;
+  bool learn_parts(graph::Graph& graph, const graph::Node& node, const std::vector<graph::Argument>& sizes);
+  bool takes_from_start(const graph::Graph& graph, const graph::Node& node) const;
   void learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
   bool learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number);
   void note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);

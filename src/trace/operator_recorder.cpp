@@ -27,18 +27,15 @@ thread_local bool inside = false;
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   operator_count().fetch_add(1, std::memory_order_relaxed);
   c10::impl::ExcludeDispatchKeyGuard inner(kKey);
-  if (current == nullptr) {
-    op.callBoxed(stack);
-  } else {
-    bool outer = std::exchange(inside, true);
-    try {
-      current->call(op, stack);
-    } catch (...) {
-      inside = outer;
-      throw;
-    }
+  const bool outer = std::exchange(inside, true);
+  try {
+    if (current == nullptr) op.callBoxed(stack);
+    else current->call(op, stack);
+  } catch (...) {
     inside = outer;
+    throw;
   }
+  inside = outer;
 }
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
@@ -108,7 +105,7 @@ std::atomic<std::uint64_t>& operator_count() {
   return count;
 }
 
-bool inside_operator() { return inside; }
+bool inside_operator() { return inside || c10::impl::tls_is_dispatch_key_excluded(kKey); }
 
 namespace {
 thread_local bool counted = false;
@@ -161,6 +158,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
     std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   }
   data_sizes_.rewind(mark.values);
+  std::erase_if(numbers_, [&](const auto& number) { return static_cast<std::size_t>(number.second) >= mark.values; });
   graph_->inputs.resize(mark.inputs);
   std::erase_if(host_inputs_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
   std::erase_if(host_numbers_, [&](const auto& host) { return static_cast<std::size_t>(host.first) >= mark.values; });
@@ -253,8 +251,8 @@ bool OperatorRecorder::touches_unsized(const graph::Node& node) const {
   return any;
 }
 
-/// Sizes that depend on data, as they go on through the node. False where they are not understood, or where memory of a known size
-/// would be seen in an unknown one.
+/// Sizes that depend on data, as they go on through the node. False where they are not understood, or where memory that has been
+/// written would be seen in an unknown size: what is written after this is refused (`unsized_storages_`).
 bool OperatorRecorder::learn_data_sizes(const graph::Node& node) {
   auto number = [&](graph::ValueId id) -> c10::IValue { return number_tensor_of(host_numbers_.at(id)); };
   if (!data_sizes_.learn(*graph_, node, number)) return false;
@@ -264,7 +262,8 @@ bool OperatorRecorder::learn_data_sizes(const graph::Node& node) {
     const auto storage = storage_of_.find(output);
     graph::visit_values(node, [&](graph::ValueId id) {
       const at::Tensor operand = is_unsized(id) ? at::Tensor() : tensor(id);
-      shares = shares || (operand.defined() && operand.has_storage() && storage != storage_of_.end() && operand.storage().unsafeGetStorageImpl() == storage->second);
+      const bool same = operand.defined() && operand.has_storage() && storage != storage_of_.end() && operand.storage().unsafeGetStorageImpl() == storage->second;
+      shares = shares || (same && (written_inside_.count(storage->second) != 0 || written_at_.count(const_cast<c10::StorageImpl*>(storage->second)) != 0));
     });
     const at::Tensor result = tensor(output);
     if (result.defined() && result.has_storage() && unsized_storages_.insert(result.storage().unsafeGetStorageImpl()).second)
@@ -289,18 +288,26 @@ graph::Argument OperatorRecorder::host_input(std::int32_t host, const c10::Scala
   return graph::Argument::reference(id);
 }
 
+/// Host values may decide sizes where the recording says so; what a tensor's number is, is known once torch has asked for it.
+bool OperatorRecorder::takes_place(const HostArgument& host, bool sized) const {
+  if (host.data != graph::kNoValue) return true;
+  return host.tensor == graph::kNoValue && (!sized || binds_sizes);
+}
+
 /// Where a host value was given to the call, and the operator has just that number in its place: the replay's own number.
 bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument) {
   if (bind_index(op, at, value, argument)) return true;
   // Numbers that decide how large a result is.
   static const std::set<std::string> sizes = {"aten::arange", "aten::range"};
   const bool sized = sizes.count(op.schema().name()) != 0;
-  if (host_arguments.empty() || host_calls_ > 1 || (sized && !(binds_sizes && graph::base_name(op) == host_callee))) return false;
+  const bool called = graph::base_name(op) == host_callee;
+  if (host_arguments.empty() || host_calls_ > 1) return false;
   const c10::Argument& formal = op.schema().arguments()[at];
   bool wrapped = value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
   c10::TypePtr type = formal.real_type();
   if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-  const bool own = binds_sizes && graph::base_name(op) == host_callee;
+  const bool own = called && (binds_sizes || offers_data());
+  if (sized && !own) return false;
   if (own && type->kind() == c10::TypeKind::ListType && value.isIntList()) return bind_list(formal, at, value, argument);
   bool scalar = (value.isInt() || value.isDouble()) && type->kind() == c10::TypeKind::NumberType;
   // An index decides neither shape nor strides.
@@ -313,8 +320,8 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
     bool here = host.item < 0 && (host.name.empty() ? host.position == at : host.name == formal.name());
     if (!here || host.value.type() != number.type()) continue;
     bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
-    if (!same) continue;
-    argument = host_input(host.host, number, (size && !index) || sized);
+    if (!same || !takes_place(host, (size && !index) || sized)) continue;
+    argument = host.data != graph::kNoValue ? graph::Argument::reference(host.data) : host_input(host.host, number, (size && !index) || sized);
     return host.bound = true;
   }
   return false;
@@ -336,8 +343,8 @@ bool OperatorRecorder::bind_list(const c10::Argument& formal, std::size_t at, co
       // One number for a list of a fixed length stands for each of its items. Items that are given one by one have no list in front.
       const bool one_by_one = host.position == at + i && (i == 0 || !host.behind_list);
       const bool alone = host.item < 0 && (named ? host.name == formal.name() : formal.N() ? host.position == at : one_by_one);
-      if ((!in_list && !alone) || !host.value.isIntegral(false) || host.value.toLong() != numbers[i]) continue;
-      items.back() = host_input(host.host, host.value, true);
+      if ((!in_list && !alone) || !host.value.isIntegral(false) || host.value.toLong() != numbers[i] || !takes_place(host, true)) continue;
+      items.back() = host.data != graph::kNoValue ? graph::Argument::reference(host.data) : host_input(host.host, host.value, true);
       host.bound = any = true;
       break;
     }
@@ -363,8 +370,8 @@ bool OperatorRecorder::bind_index(const c10::OperatorHandle& op, std::size_t at,
   IndexPart& part = index_parts[index_part_];
   if (graph::base_name(op) != (part.slice ? "slice" : "select") || at - 2 >= part.numbers.size()) return false;
   IndexNumber& number = part.numbers[at - 2];
-  if (number.host < 0 || number.value != value.toInt()) return false;
-  argument = host_input(number.host, number.value, part.slice);
+  if (!number.is_given() || number.value != value.toInt()) return false;
+  argument = number.data != graph::kNoValue ? graph::Argument::reference(number.data) : host_input(number.host, number.value, part.slice);
   return number.bound = true;
 }
 
@@ -437,6 +444,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
     }
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
+  if (wrote_outside_ && offers_data()) return Refusal::kMayRaiseAfterWrite;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
   if (wrote_outside_ && may_raise_on_sizes(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && may_raise_on_numbers(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
@@ -619,9 +627,9 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     else refuse(Refusal::kDataDependent, op.schema().name());
     return;
   }
-  host_calls_++;
+  if (op.schema().name() != "aten::item") host_calls_++;
   const bool constant_index = std::all_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) {
-    return std::all_of(part.numbers.begin(), part.numbers.end(), [](const IndexNumber& number) { return number.host < 0; });
+    return std::none_of(part.numbers.begin(), part.numbers.end(), [](const IndexNumber& number) { return number.is_given(); });
   });
   const bool constant_arguments = host_arguments.empty() && constant_index && only_constants(*stack, first);
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::detach_") {
@@ -637,6 +645,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     op.callBoxed(stack);
     return;
   }
+  if (refusal_ == Refusal::kNone && answer_item(op, stack, first)) return;
   if (refusal_ == Refusal::kNone) {
     Refusal why = refuse_before(op, *stack, first);
     if (why != Refusal::kNone) refuse(why, op.schema().name());

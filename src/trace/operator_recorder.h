@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -57,6 +58,8 @@ class OperatorRecorder {
   /// The recorded tensor of a value, undefined when it has died.
   at::Tensor tensor(graph::ValueId id) const;
   graph::ValueId add_input(const at::Tensor& tensor, graph::InputKind kind, std::string name);
+  /// The value that `tensor` is, or becomes as an input of the graph.
+  graph::ValueId value_of(const at::Tensor& tensor);
 
   /// Whether the last calls since `clear_refusal` were all recorded; else why the first was not, and which operator it was.
   Refusal refusal() const { return refusal_; }
@@ -74,7 +77,7 @@ class OperatorRecorder {
   /// The one number in such a value is required to be what it is now: it may be looked at.
   void settle_content(graph::ValueId id) { settled_contents_.insert(id); }
   /// Operators of the program that are no nodes, less nodes that are none of the program's.
-  std::ptrdiff_t uncounted() const { return static_cast<std::ptrdiff_t>(looked_at_) - static_cast<std::ptrdiff_t>(checks_.size()); }
+  std::ptrdiff_t uncounted() const { return static_cast<std::ptrdiff_t>(looked_at_) - static_cast<std::ptrdiff_t>(checks_.size() + numbers_.size()); }
   /// At the end: puts checks of indices, and what they need, in front of the first write to an outside tensor. (range_checks.cpp)
   void hoist_checks();
   /// Indices that were found to be in range at the sizes of the recording.
@@ -93,6 +96,8 @@ class OperatorRecorder {
     bool bound = false;
     std::int32_t item = -1;  // of a tuple or list that is given there
     bool behind_list = false;  // a tuple or list is given in front of it
+    graph::ValueId data = graph::kNoValue;    // a number that data decides, in the place of a host value
+    graph::ValueId tensor = graph::kNoValue;  // a tensor of one integer: `data` when torch has asked for its number
   };
   /// The first operator that the call gives to the dispatcher takes its host values from there; those it took are marked.
   std::vector<HostArgument> host_arguments;
@@ -105,7 +110,19 @@ class OperatorRecorder {
     std::int32_t host = -1;
     std::int64_t value = 0;
     bool bound = false;
+    graph::ValueId data = graph::kNoValue;  // a number that data decides
+
+    bool is_given() const { return host >= 0 || data != graph::kNoValue; }
   };
+  /// A number of tensor data, or where there is no value a constant.
+  struct Number {
+    graph::ValueId value = graph::kNoValue;
+    c10::Scalar now;
+  };
+  /// Element `index` of a recorded tensor as a number that operators take. One value however often it is asked for. (data_numbers.cpp)
+  Number add_element(const at::Tensor& of, std::int64_t index, const c10::Scalar& now);
+  /// "add", "sub", "mul", "floordiv", "mod", "truediv" as Python does it, or "float" of the left one.
+  Number add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now);
   /// An item of an index that becomes a select or slice operator, in order.
   struct IndexPart {
     bool slice, left_out, in_range;        // in_range: the index is required to be
@@ -119,6 +136,10 @@ class OperatorRecorder {
   const std::unordered_map<graph::ValueId, c10::Scalar>& host_numbers() const { return host_numbers_; }
   /// The host value that a graph input stands for, by the input's value.
   const std::unordered_map<graph::ValueId, std::int32_t>& host_inputs() const { return host_inputs_; }
+
+  /// Whether the instruction hands torch numbers that data decides, and whether an operator has taken each of them for its own.
+  bool offers_data() const;
+  bool took_data_indices() const;
 
   /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
   void start_instruction() {
@@ -166,9 +187,11 @@ class OperatorRecorder {
   void record_literal(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
+  bool takes_place(const HostArgument& host, bool sized) const;
+  bool answer_item(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first);
+  Number add_number(const std::string& op, std::vector<graph::Argument> arguments, const c10::Scalar& now);
   bool may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   bool is_checked_early(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
-  graph::ValueId value_of(const at::Tensor& tensor);
   bool is_input(graph::ValueId id) const;
   std::optional<std::vector<std::size_t>> nodes_before_writes(graph::ValueId id) const;
   Refusal refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
@@ -188,7 +211,8 @@ class OperatorRecorder {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> unsized_pins_;
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::unordered_map<std::int32_t, std::int64_t> sized_hosts_;
-  std::unordered_map<graph::ValueId, c10::Scalar> host_numbers_;
+  std::unordered_map<graph::ValueId, c10::Scalar> host_numbers_;  // and numbers that data decides
+  std::map<std::string, graph::ValueId> numbers_;  // that data decides, by what makes them
   std::size_t index_part_ = ~std::size_t{0};  // of `index_parts`: what the operator that is being recorded stands for
   std::size_t host_calls_ = 0;  // operators called since the instruction began
   std::size_t looked_at_ = 0;
@@ -253,7 +277,7 @@ class PlainKeysScope {
   bool key_was_on_, outer_;
 };
 
-/// Whether this thread is inside an operator that is being recorded: Python code that implements it is not the program's.
+/// Whether this thread is inside an operator, or where none would be seen: Python code that implements one is not the program's.
 bool inside_operator();
 
 /// Counts every top-level operator on threads where `count_on_this_thread` switched it on.

@@ -278,6 +278,7 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
   PyObject* result = !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr;
+  if (operators_.refusal() == Refusal::kNone && !operators_.took_data_indices()) leaked_ = true;
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
   if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) {

@@ -198,9 +198,22 @@ class Recorder {
   void require_loaded_hosts();
   void settle_host_loads(Flow flow, const bytecode::Instruction& in);
   /// Tells the operators which host values the instruction hands to torch.
-  void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names);
+  void offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names, std::string_view callee = {});
   void offer_host(PyObject* object, OperatorRecorder::HostArgument place);
   void settle_offered_hosts();
+
+  // Numbers that data decides, given to torch. (recorder_numbers.cpp)
+  struct Late;
+  bool is_data_number(PyObject* object) const;
+  bool is_late_element(const Late& late) const;
+  bool is_data_list(PyObject* object) const;
+  OperatorRecorder::Number data_number(PyObject* object);
+  bool may_give(PyObject* argument) const;
+  bool gives_data(vm::Activation&, const bytecode::Instruction&, int count) const;
+  std::optional<Flow> late_element(vm::Activation&);
+  void offer_data(PyObject* object, OperatorRecorder::HostArgument place);
+  void offer_tensor(PyObject* object, std::string_view callee, OperatorRecorder::HostArgument place);
+
   Flow host_comparison(vm::Activation&, int op, PyObject* left, PyObject* right);
   /// A tuple or list of numbers some of which are host values, where they may take the places of sizes.
   bool holds_hosts(PyObject* object) const;

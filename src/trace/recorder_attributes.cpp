@@ -200,6 +200,9 @@ Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, P
     guards_.note_type_lookup(type, name, found);
     if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return look_up_gradient(tensor, name, source);
     if (!is_type_of_unsized(tensor, name)) return Attribute::kUnknown;
+    // A write to a view makes its base require grad: how the two lie to each other is checked of inputs.
+    const bool by_history = PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 || PyUnicode_CompareWithASCIIString(name, "is_leaf") == 0;
+    if (by_history && operators_.wrote_outside() && resolve(tensor)) operators_.value_of(guards::tensor_of(tensor));
     return classify_attribute(found).call_class == CallClass::kOpaque ? Attribute::kUnknown : Attribute::kRun;
   }
   PyObject* dict = guards::instance_dict(tensor);

@@ -389,7 +389,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
-  for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument) || holds_hosts(argument), numbers = numbers && is_operand(argument);
+  for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument) || is_late(argument) || holds_hosts(argument), numbers = numbers && is_operand(argument);
   if (any_host && numbers && kind.call_class == CallClass::kPure && is_number_function(callable))
     return compute_host(activation, in, HostKind::kCall, 0, site.arguments, callable, site.slots);
   // What does not ask for the order of a set's items.
@@ -417,7 +417,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     }
   }
   for (PyObject* argument : site.arguments) {
-    if (kind.call_class == CallClass::kTransparent && is_host(argument)) continue;
+    if (kind.call_class == CallClass::kTransparent && (is_host(argument) || is_late(argument))) continue;
     const bool offered = kind.call_class == CallClass::kTransparent && holds_hosts(argument);
     if (!resolve_deep(argument, 0, only_types || views || offered || (records_sizes() && !is_host(argument) && passes_on.count(name)))) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
@@ -427,8 +427,9 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (kind.call_class == CallClass::kTransparent || metadata) {
     Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
     bool bound_self = PyCFunction_Check(callable) && bound_object(callable) != nullptr;
-    if (any_host) {
-      offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names);
+    const bool any_tensor = std::any_of(site.arguments.begin(), site.arguments.end(), [](PyObject* argument) { return guards::is_tensor(argument); });
+    if (any_host || any_tensor) offer_hosts(site.arguments, bound_self ? 1 : 0, site.keyword_names, name);
+    if (!operators_.host_arguments.empty()) {
       operators_.host_callee = name.substr(name.rfind('.') + 1);
     }
     return flow;

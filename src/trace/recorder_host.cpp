@@ -233,13 +233,14 @@ bool Recorder::is_number_function(PyObject* callable) const {
 }
 
 bool Recorder::holds_hosts(PyObject* object) const {
-  if (!records_sizes() || hosts_.empty() || !(PyTuple_Check(object) || PyList_CheckExact(object))) return false;
+  const bool hosts = records_sizes() && !hosts_.empty();
+  if ((!hosts && late_.empty()) || is_late(object) || !(PyTuple_Check(object) || PyList_CheckExact(object))) return false;
   PyObject** items = PySequence_Fast_ITEMS(object);
-  return std::all_of(items, items + Py_SIZE(object), [this](PyObject* item) { return PyLong_CheckExact(item) && !is_unsettled(item); }) &&
-         std::any_of(items, items + Py_SIZE(object), [this](PyObject* item) { return is_host(item); });
+  return std::all_of(items, items + Py_SIZE(object), [this](PyObject* item) { return PyLong_CheckExact(item) && (!is_unsettled(item) || is_data_number(item)); }) &&
+         std::any_of(items, items + Py_SIZE(object), [&](PyObject* item) { return hosts ? is_host(item) || is_late(item) : is_late(item); });
 }
 
-void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names) {
+void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t first, PyObject* keyword_names, std::string_view callee) {
   std::size_t named = keyword_names ? static_cast<std::size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
   bool listed = false;
   for (std::size_t i = 0; i < arguments.size(); i++) {
@@ -249,11 +250,14 @@ void Recorder::offer_hosts(const std::vector<PyObject*>& arguments, std::size_t 
     listed = listed || PyTuple_Check(arguments[i]) || PyList_Check(arguments[i]);
     if (i >= arguments.size() - named) place.name = python::text_of(PyTuple_GET_ITEM(keyword_names, static_cast<Py_ssize_t>(i - (arguments.size() - named))));
     if (is_host(arguments[i])) offer_host(arguments[i], place);
+    if (is_late(arguments[i])) offer_data(arguments[i], place);
+    offer_tensor(arguments[i], callee, place);
     if (!holds_hosts(arguments[i])) continue;
     for (Py_ssize_t item = 0; item < Py_SIZE(arguments[i]); item++) {
       place.item = static_cast<std::int32_t>(item);
       PyObject* number = PySequence_Fast_ITEMS(arguments[i])[item];
       if (is_host(number)) offer_host(number, place);
+      if (is_late(number)) offer_data(number, place);
     }
   }
 }
@@ -276,6 +280,11 @@ void Recorder::settle_offered_hosts() {
     PyObject* object = pending_.offered[i].first.get();
     bool bound = one_each && operators_.host_arguments[i].bound;
     const bool taken_back = operators_.refusal() != Refusal::kNone;  // the segment ends in front of the call
+    if (is_late(object) || guards::is_tensor(object)) {
+      const bool given = is_late(object) || !one_each || operators_.host_arguments[i].data != graph::kNoValue;
+      leaked_ = leaked_ || (given && !bound && !taken_back);
+      continue;
+    }
     if (!bound && !taken_back && !pending_.calls_python && is_host(object) && segment_) specialise(object);
   }
   pending_.offered.clear();

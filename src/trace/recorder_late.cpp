@@ -318,6 +318,10 @@ std::optional<Flow> Recorder::settle_operands(vm::Activation& activation, const 
   if (found == nullptr) return std::nullopt;
   const bool nested = vm::current_machine() != &machine_;
   PyObject *top = activation.peek(1), *below = count > 1 ? activation.peek(2) : nullptr;
+  if (!nested && gives_data(activation, in, count)) return std::nullopt;
+  if (!nested && in.opcode == Opcode::kBinarySubscr) {
+    if (auto done = late_element(activation)) return done;
+  }
   switch (in.opcode) {
     case Opcode::kReturnValue: {
       bool truth = activation.continuation == vm::Continuation::kPushTruth || activation.continuation == vm::Continuation::kPushNotTruth;
@@ -387,6 +391,8 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
   const bool shows = kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kIsInstance;
   const bool appends = kind.model == Model::kListAppend && !is_unsettled(site.arguments[0]);
   if (kind.call_class == CallClass::kModelled && (shows || appends)) return std::nullopt;
+  const bool given = vm::current_machine() == &machine_ && std::all_of(site.arguments.begin(), site.arguments.end(), [this](PyObject* argument) { return may_give(argument); });
+  if (late && given && kind.call_class == CallClass::kTransparent) return std::nullopt;
   if (!late && direct && (kind.call_class == CallClass::kTransparent || (kind.call_class == CallClass::kPure && is_number_function(callee)))) return std::nullopt;
   return cut_unsettled(BreakId::k_changing_number, callable_name(callee).c_str());
 }

@@ -199,7 +199,8 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
   bool tensor = false;
   if ((is_host(left) || is_host(right)) && is_operand(left) && is_operand(right))
     return compute_host(activation, in, HostKind::kBinary, in_place ? in.argument - NB_INPLACE_ADD : in.argument, {left, right}, nullptr, 2);
-  bool with_host = guards::is_plain_tensor(left) ? is_host(right) : is_host(left) && guards::is_plain_tensor(right);
+  auto given = [this](PyObject* number) { return is_host(number) || is_data_number(number); };
+  bool with_host = guards::is_plain_tensor(left) ? given(right) : given(left) && guards::is_plain_tensor(right);
   if (with_host && resolve(guards::is_plain_tensor(left) ? left : right)) {
     Flow flow = prepare(activation, in, 2, Then::kLearnTop);
     // The tensor comes first whichever side it stands on.
@@ -245,7 +246,7 @@ Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   bool tensor = false;
   if ((is_host(left) || is_host(right)) && is_operand(left) && is_operand(right)) return host_comparison(activation, in.argument >> 4, left, right);
-  if (is_host(right) && guards::is_plain_tensor(left) && resolve(left)) {
+  if ((is_host(right) || is_data_number(right)) && guards::is_plain_tensor(left) && resolve(left)) {
     Flow flow = prepare(activation, in, 2, Then::kLearnTop);
     offer_hosts({right}, 1, nullptr);
     return flow;
@@ -493,7 +494,8 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
 Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   PyObject* container = activation.peek(3);
   if (is_open_size(container) && is_constant(activation.peek(1)) && is_constant(activation.peek(2))) return prepare(activation, in, 3, Then::kLearnTop);
-  if (records_sizes() && guards::is_plain_tensor(container) && !python_method(container, "__getitem__")) {
+  const bool late = is_late(activation.peek(1)) || is_late(activation.peek(2));
+  if ((records_sizes() || late) && guards::is_plain_tensor(container) && !python_method(container, "__getitem__")) {
     Ref key = Ref::steal(PySlice_New(activation.peek(2), activation.peek(1), Py_None));
     if (auto done = index_tensor(activation, in, container, key.get(), 3)) return *done;
   }

@@ -329,7 +329,7 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
   if (PyTuple_CheckExact(key)) items.assign(PySequence_Fast_ITEMS(key), PySequence_Fast_ITEMS(key) + PyTuple_GET_SIZE(key));
   std::int64_t specified = 0;
   for (PyObject* item : items) {
-    if (is_unsettled(item) || (PySlice_Check(item) && item != key && !is_fresh(item))) return false;
+    if (!may_give(item) || (PySlice_Check(item) && item != key && !is_fresh(item))) return false;
     if (PyLong_CheckExact(item) || PySlice_Check(item)) specified++;
     else if (item != Py_None && item != Py_Ellipsis) return false;
   }
@@ -362,6 +362,7 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
 }
 
 OperatorRecorder::IndexNumber Recorder::index_number(PyObject* object) {
+  if (is_data_number(object)) return {kNoHost, number_of(object), false, data_number(object).value};
   return is_host(object) && !is_volatile(object) ? OperatorRecorder::IndexNumber{host_of(object), number_of(object)} : OperatorRecorder::IndexNumber{};
 }
 
@@ -380,9 +381,11 @@ bool Recorder::require_in_range(PyObject* tensor, std::int64_t dimension, const 
 bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part) {
   PyObject* const values[] = {slice->start, slice->stop, slice->step};
   for (std::size_t i = 0; i < 3; i++) {
-    if (is_unsettled(values[i]) || (values[i] != Py_None && !PyLong_CheckExact(values[i]))) return false;
+    if (!may_give(values[i]) || (values[i] != Py_None && !PyLong_CheckExact(values[i]))) return false;
     part.numbers[i] = index_number(values[i]);
   }
+  // A slice whose size data decides is an operator that takes whatever there is.
+  if (is_late(slice->start) || is_late(slice->stop)) return slice->step == Py_None;
   auto is = [](PyObject* value, long wanted) { return value == Py_None || PyLong_AsLong(value) == wanted; };
   if (is_host(slice->step)) specialise(slice->step);
   part.numbers[2] = {};
@@ -418,7 +421,8 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
 
 /// tensor[index] and tensor[index] = value.
 std::optional<Flow> Recorder::index_tensor(vm::Activation& activation, const Instruction& in, PyObject* tensor, PyObject* key, int slots) {
-  if (!records_sizes() || !resolve(tensor)) return std::nullopt;
+  const bool stores = in.opcode == Opcode::kStoreSubscr;
+  if ((!records_sizes() && (late_.empty() || stores)) || !resolve(tensor)) return std::nullopt;
   const bool own = in.opcode == Opcode::kBinarySlice || PyLong_CheckExact(key) || key == Py_None || key == Py_Ellipsis || is_fresh(key);
   if (!own || !offer_index(tensor, key)) {
     if (has_open_sizes(tensor)) settle_odd_index(key);

@@ -165,13 +165,21 @@ std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, con
 
 std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs) {
   std::vector<std::int32_t> pattern;
-  std::unordered_map<const void*, std::int32_t> seen;
-  for (const at::Tensor& tensor : inputs) {
+  std::unordered_map<const void*, std::int32_t> seen, bases;
+  // A write to a view changes what autograd knows of its base, and of the base's other views.
+  auto base_of = [&](const at::Tensor& tensor) {
+    const void* base = tensor.is_view() ? tensor._base().unsafeGetTensorImpl() : tensor.unsafeGetTensorImpl();
+    return bases.try_emplace(base, static_cast<std::int32_t>(bases.size())).first->second;
+  };
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    const at::Tensor& tensor = inputs[i];
     const void* storage = tensor.has_storage() ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl()) : nullptr;
-    auto [at, fresh] = seen.try_emplace(storage, static_cast<std::int32_t>(pattern.size()));
+    auto [at, fresh] = seen.try_emplace(storage, static_cast<std::int32_t>(i));
     pattern.push_back(at->second);
     // Where two inputs share memory, how they lie in it matters too.
     pattern.push_back(fresh ? 0 : static_cast<std::int32_t>(tensor.storage_offset()));
+    if (fresh || storage == nullptr) continue;
+    for (const at::Tensor& one : {inputs[static_cast<std::size_t>(at->second)], tensor}) pattern.push_back(base_of(one));
   }
   return pattern;
 }

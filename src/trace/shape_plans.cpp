@@ -1,5 +1,6 @@
 #include "trace/shape_plans.h"
 
+#include "graph/operators.h"
 #include "graph/shapes.h"
 #include "graph/visit.h"
 #include "guards/torch_python.h"
@@ -23,6 +24,13 @@ constexpr std::size_t kMostPlans = 320;
 constexpr std::size_t kMostLowered = 160;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+/// Stands for a number that data decides: nobody asks what it is.
+at::Tensor any_number(const graph::TensorType& type) {
+  at::Tensor made = at::scalar_tensor(0, at::TensorOptions().dtype(type.dtype));
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
 
 /// The graph on tensors without memory, as far as somebody asks.
 class ShapeWalk final : public ValueSizes {
@@ -159,8 +167,14 @@ class ShapeWalk final : public ValueSizes {
   /// Of a node that decides sizes by data: any size will do, since nobody asks for it.
   bool run_deciding(const graph::Node& node, const ValueOf& value) {
     constexpr std::int64_t kCount = 5;
-    if (!decides_sizes(graph_, node)) return false;
-    std::vector<at::Tensor> results = decided_results(graph_, node, value, kCount);
+    const bool unsized = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id == graph::kNoValue || graph_.type_of(id).unsized; });
+    const bool by_number = unsized && graph::takes_data_number(graph_, node);
+    if (node.outputs.size() == 1 && unsized && graph_.type_of(node.outputs[0]).number) {
+      values_[at(node.outputs[0])] = any_number(graph_.type_of(node.outputs[0]));
+      return true;
+    }
+    if (!by_number && !decides_sizes(graph_, node)) return false;
+    std::vector<at::Tensor> results = by_number ? std::vector<at::Tensor>() : decided_results(graph_, node, value, kCount);
     for (std::size_t i = 0; i < node.outputs.size(); i++) {
       const ValueId id = node.outputs[i];
       if (id == graph::kNoValue) continue;

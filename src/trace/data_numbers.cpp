@@ -1,0 +1,143 @@
+// Numbers that tensor data decides (`.item()`, an element of `.tolist()`) where operators take them: as sizes, indices, scalars.
+//
+// A node makes such a number when a replay comes to it: an element of a tensor, or arithmetic as Python does it. Its value is a number
+// in a tensor without dimensions (graph::TensorType::number) that is marked `unsized`: it may be any, and what takes it may raise.
+
+#include "trace/operator_recorder.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
+#include <torch/library.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace dynrun::trace {
+namespace {
+
+constexpr std::int64_t kMostExact = std::int64_t{1} << 53;  // integers that are floats too
+
+at::Tensor in_tensor(const c10::Scalar& number) {
+  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
+  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return holder;
+}
+
+/// The element of that number in the order of indices.
+at::Tensor number(const at::Tensor& of, std::int64_t index) {
+  const at::NoGradGuard no_grad;
+  TORCH_CHECK_INDEX(index < of.numel(), "no element ", index);
+  return in_tensor((of.dim() == 0 ? of : of.flatten()[index]).item());
+}
+
+std::int64_t compute(const std::string& how, std::int64_t left, std::int64_t right) {
+  std::int64_t result = 0;
+  bool fits = true;
+  if (how == "add") fits = !__builtin_add_overflow(left, right, &result);
+  if (how == "sub") fits = !__builtin_sub_overflow(left, right, &result);
+  if (how == "mul") fits = !__builtin_mul_overflow(left, right, &result);
+  if (how == "floordiv" || how == "mod") {
+    TORCH_CHECK(right > 0, "a divisor that is not positive");
+    const std::int64_t rest = left % right, over = rest < 0 ? 1 : 0;
+    result = how == "mod" ? rest + over * right : left / right - over;
+  }
+  TORCH_CHECK(fits, "an integer of more than 64 bits");
+  return result;
+}
+
+double compute(const std::string& how, double left, double right) {
+  if (how == "add") return left + right;
+  if (how == "sub") return left - right;
+  if (how == "mul") return left * right;
+  TORCH_CHECK(how == "truediv" && right != 0, how, " of floats");
+  return left / right;
+}
+
+double real_of(const c10::Scalar& number) {
+  TORCH_CHECK(number.isFloatingPoint() || std::llabs(number.toLong()) <= kMostExact, "an integer that is no float");
+  return number.toDouble();
+}
+
+at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const c10::Scalar& right) {
+  const std::string how(how_view);
+  if (how == "float") return in_tensor(real_of(left));
+  if (left.isFloatingPoint() || right.isFloatingPoint() || how == "truediv") return in_tensor(compute(how, real_of(left), real_of(right)));
+  return in_tensor(compute(how, left.toLong(), right.toLong()));
+}
+
+TORCH_LIBRARY_FRAGMENT(dynrun, library) {
+  library.def("number(Tensor of, int index) -> Tensor");
+  library.def("arithmetic(str how, Scalar left, Scalar right) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(dynrun, CompositeImplicitAutograd, library) {
+  library.impl("number", number);
+  library.impl("arithmetic", arithmetic);
+}
+
+std::string print(const graph::Argument& argument) {
+  if (argument.is_value()) return fmt::format("%{}", argument.value());
+  const c10::IValue& constant = argument.constant();
+  return constant.isDouble() ? fmt::format("{}f", constant.toDouble()) : constant.isInt() ? fmt::format("{}", constant.toInt()) : constant.toStringRef();
+}
+
+graph::Argument as_argument(const OperatorRecorder::Number& number) {
+  if (number.value != graph::kNoValue) return graph::Argument::reference(number.value);
+  return graph::Argument::constant(number.now.isFloatingPoint() ? c10::IValue(number.now.toDouble()) : c10::IValue(number.now.toLong()));
+}
+
+}  // namespace
+
+OperatorRecorder::Number OperatorRecorder::add_number(const std::string& op, std::vector<graph::Argument> arguments, const c10::Scalar& now) {
+  std::string key = op;
+  for (const graph::Argument& argument : arguments) key = fmt::format("{} {}", key, print(argument));
+  auto [known, fresh] = numbers_.try_emplace(key, graph::kNoValue);
+  if (!fresh) return {known->second, now};
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  graph::TensorType type = graph::TensorType::of(in_tensor(now));
+  type.number = type.unsized = true;
+  const graph::ValueId id = graph_->add_value({type, fmt::format("number_{}", graph_->nodes.size())});
+  known_order_.resize(graph_->values.size());
+  known->second = id;
+  host_numbers_[id] = now;
+  data_sizes_.add_number(id, now);
+  graph_->nodes.push_back({c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), ""), std::move(arguments), {id}, {-1}, {}, source_});
+  return {id, now};
+}
+
+OperatorRecorder::Number OperatorRecorder::add_element(const at::Tensor& of, std::int64_t index, const c10::Scalar& now) {
+  return add_number("dynrun::number", {graph::Argument::reference(value_of(of)), graph::Argument::constant(index)}, now);
+}
+
+OperatorRecorder::Number OperatorRecorder::add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now) {
+  return add_number("dynrun::arithmetic", {graph::Argument::constant(how), as_argument(left), as_argument(right)}, now);
+}
+
+bool OperatorRecorder::offers_data() const {
+  const bool given = std::any_of(host_arguments.begin(), host_arguments.end(), [](const HostArgument& host) { return host.data != graph::kNoValue; });
+  return given || std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) {
+    return std::any_of(part.numbers.begin(), part.numbers.end(), [](const IndexNumber& number) { return number.data != graph::kNoValue; });
+  });
+}
+
+bool OperatorRecorder::took_data_indices() const {
+  return std::all_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) {
+    return std::all_of(part.numbers.begin(), part.numbers.end(), [](const IndexNumber& number) { return number.data == graph::kNoValue || number.bound; });
+  });
+}
+
+/// torch asks a tensor that stands where an operator takes a number: the number goes to the operator.
+bool OperatorRecorder::answer_item(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first) {
+  if (op.schema().name() != "aten::item" || host_calls_ != 0) return false;
+  const at::Tensor of = (*stack)[first].toTensor();
+  for (HostArgument& host : host_arguments) {
+    if (host.tensor == graph::kNoValue || host.tensor != find(of)) continue;
+    op.callBoxed(stack);
+    host.value = stack->back().toScalar();
+    host.data = add_element(of, 0, host.value).value;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace dynrun::trace
