@@ -55,7 +55,6 @@ KNOWN = {
     "context_closing_swallows": "opaque-call",  # Swallow
     "context_sdpa_kernel": "opaque-operation",  # pybind11_type.MATH
     "item_branch": "changing-number",  # a comparison
-    "item_operand": "changing-number",  # multiplied with a tensor
     "clock_branch": "changing-number",  # a comparison
     "outside_deque_read": "unknown-object",  # a collections.deque given to len
     "outside_counter_read": "opaque-operation",  # a key that is not there

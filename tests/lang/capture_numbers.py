@@ -110,6 +110,25 @@ def item_operand(x, y):
 
 
 @case
+def item_as_size(x, y):
+    n = int((x > -9).sum(0)[0]) - 1
+    return torch.zeros(n, 3) + x[:n], torch.arange(n).sum() + y[n]
+
+
+@case
+def items_as_sizes(x, y):
+    counts = (x > -9).sum(1).tolist()
+    a, b = x.view(-1).split([counts[0], counts[1] * 3])
+    return a.sum(), torch.full((counts[0], 2), 1.5).mean(0), (b * 2).sum() + y
+
+
+@case
+def tensor_as_size(x, y):
+    n = (x > -9).sum(0)[0]
+    return torch.zeros(n, 2).sum(0), y.expand(n, 4, 3).sum()
+
+
+@case
 def tensor_fstring(x, y):
     print(f"{x.sum():.2f} {x[0]} {y.mean():.3f} {x[1]!r}")
     return x + y
