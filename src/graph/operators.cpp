@@ -15,7 +15,7 @@ bool depends_on_data(std::string_view name) {
       "embedding", "embedding_bag", "_embedding_bag", "index", "gather", "take", "take_along_dim", "put", "one_hot", "bernoulli", "binomial",
       "poisson", "multinomial", "normal", "normal_functional", "binary_cross_entropy", "bincount", "histc", "repeat_interleave", "inverse",
       "pinverse", "svd", "quantile", "nanquantile", "matrix_power", "ctc_loss", "_ctc_loss", "segment_reduce", "masked_scatter", "triangular_solve", "geqrf", "orgqr",
-      "ormqr", "qr"};
+      "ormqr", "qr", "_pack_padded_sequence", "_pad_packed_sequence"};
   static const std::unordered_set<std::string_view> harmless = {"linalg_vector_norm", "linalg_matmul", "linalg_vecdot", "linalg_cross", "linalg_diagonal", "linalg_multi_dot"};
   static constexpr std::array<std::string_view, 10> kBeginnings = {"scatter", "_scatter", "index_", "_index_", "linalg_", "_linalg_", "cholesky", "_cholesky", "lu_", "ldl_"};
   static constexpr std::array<std::string_view, 6> kParts = {"unpool", "margin_loss", "nll_loss", "cross_entropy", "histogram", "lstsq"};

@@ -1,4 +1,4 @@
-// Numbers that tensor data decides (`.item()`, an element of `.tolist()`) where operators take them: as sizes, indices, scalars.
+// Numbers that tensor data decides (`.item()`, an element of `.tolist()`, the size of what `nonzero` gave) where operators take them: as sizes, indices, scalars.
 //
 // A node makes such a number when a replay comes to it: an element of a tensor, or arithmetic as Python does it. Its value is a number
 // in a tensor without dimensions (graph::TensorType::number) that is marked `unsized`: it may be any, and what takes it may raise.
@@ -30,6 +30,8 @@ at::Tensor number(const at::Tensor& of, std::int64_t index) {
   TORCH_CHECK_INDEX(index < of.numel(), "no element ", index);
   return in_tensor((of.dim() == 0 ? of : of.flatten()[index]).item());
 }
+
+at::Tensor size(const at::Tensor& of, std::int64_t dimension) { return in_tensor(of.size(dimension)); }
 
 std::int64_t compute(const std::string& how, std::int64_t left, std::int64_t right) {
   std::int64_t result = 0;
@@ -68,10 +70,12 @@ at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const 
 
 TORCH_LIBRARY_FRAGMENT(dynrun, library) {
   library.def("number(Tensor of, int index) -> Tensor");
+  library.def("size(Tensor of, int dimension) -> Tensor");
   library.def("arithmetic(str how, Scalar left, Scalar right) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(dynrun, CompositeImplicitAutograd, library) {
   library.impl("number", number);
+  library.impl("size", size);
   library.impl("arithmetic", arithmetic);
 }
 
@@ -107,6 +111,13 @@ OperatorRecorder::Number OperatorRecorder::add_number(const std::string& op, std
 
 OperatorRecorder::Number OperatorRecorder::add_element(const at::Tensor& of, std::int64_t index, const c10::Scalar& now) {
   return add_number("dynrun::number", {graph::Argument::reference(value_of(of)), graph::Argument::constant(index)}, now);
+}
+
+OperatorRecorder::Number OperatorRecorder::add_size(const at::Tensor& of, std::int64_t dimension) {
+  const std::size_t before = numbers_.size();
+  const Number number = add_number("dynrun::size", {graph::Argument::reference(value_of(of)), graph::Argument::constant(dimension)}, of.size(dimension));
+  if (numbers_.size() > before) data_sizes_.add_size(number.value, find(of), static_cast<std::size_t>(dimension), of.size(dimension));
+  return number;
 }
 
 OperatorRecorder::Number OperatorRecorder::add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now) {

@@ -121,7 +121,7 @@ bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
       "aten::nonzero", "aten::nonzero_numpy", "aten::argwhere", "aten::masked_select", "aten::unique_dim", "aten::_unique", "aten::_unique2",
-      "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::linalg_lstsq", "torchvision::nms"};
+      "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::linalg_lstsq", "torchvision::nms", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
   if (always.count(name)) return true;
   if (name == "aten::where") return op.schema().arguments().size() == 1;
   if (name == "aten::one_hot") return number(1).value_or(-1) < 0;
@@ -188,6 +188,11 @@ at::Tensor DataSizes::stand_in(const graph::TensorType& type, ValueId id, Symbol
 
 void DataSizes::add_number(ValueId id, const c10::Scalar& now) { dims_[id] = {now.isFloatingPoint() ? kNone : add_symbol(now.toLong())}; }
 
+void DataSizes::add_size(ValueId id, ValueId of, std::size_t dimension, std::int64_t now) {
+  const Symbol symbol = has(of) ? dims_.at(of)[dimension] : kNone;
+  dims_[id] = {symbol == kNone ? add_symbol(now) : symbol};
+}
+
 c10::IValue DataSizes::number_at(const Number& number, ValueId id, Symbol symbol, std::int64_t now) const {
   if (!has(id) || symbol == kNone || dims_.at(id)[0] != symbol) return number(id);
   at::Tensor made = at::scalar_tensor(now, at::TensorOptions().dtype(at::kLong));
@@ -248,6 +253,49 @@ void DataSizes::learn_decided(graph::Graph& graph, const graph::Node& node, cons
     }
   }
   note(graph, node, dims);
+}
+
+/// Rows of sequences, as many as their lengths say together, and how many sequences have each step.
+void DataSizes::learn_packed(graph::Graph& graph, const graph::Node& node) {
+  const ValueId sequences = node.arguments[0].value();
+  const std::vector<std::int64_t>& sizes = graph.type_of(sequences).sizes;
+  Dims rows = has(sequences) ? dims_.at(sequences) : Dims(sizes.size(), kNone);
+  rows.erase(rows.begin(), rows.begin() + 2);  // batch and time, in either order
+  rows.insert(rows.begin(), add_symbol(graph.type_of(node.outputs[0]).sizes[0]));
+  note(graph, node, {rows, {add_symbol(graph.type_of(node.outputs[1]).sizes[0])}});
+}
+
+/// The way back: as many sequences as the first step has, and as many steps as there are or as it is told.
+void DataSizes::learn_unpacked(graph::Graph& graph, const graph::Node& node) {
+  const ValueId rows = node.arguments[0].value();
+  const bool batch_first = node.arguments[2].constant().toBool();
+  const std::vector<std::int64_t>& sizes = graph.type_of(node.outputs[0]).sizes;
+  const graph::Argument& length = node.arguments[4];
+  Dims dims = has(rows) ? dims_.at(rows) : Dims(sizes.size() - 1, kNone);
+  const Symbol batch = add_symbol(sizes[batch_first ? 0 : 1]);
+  const Symbol steps = length.is_value() && has(length.value()) ? dims_.at(length.value())[0] : add_symbol(sizes[batch_first ? 1 : 0]);
+  dims[0] = batch_first ? steps : batch;
+  dims.insert(dims.begin(), batch_first ? batch : steps);
+  note(graph, node, {dims, {batch}});
+}
+
+/// nn.LSTM and its kin on packed sequences: as many rows as went in, and states as large as they were.
+bool DataSizes::learn_recurrent(graph::Graph& graph, const graph::Node& node) {
+  const graph::Argument& state = node.arguments[2];
+  if (node.op.operator_name().overload_name != "data") return false;
+  std::vector<ValueId> states;
+  if (state.is_list()) {
+    for (const graph::Argument& one : state.items()) states.push_back(one.value());
+  } else {
+    states.push_back(state.value());
+  }
+  const ValueId rows = node.arguments[0].value();
+  if (states.size() + 1 != node.outputs.size()) return false;
+  std::vector<Dims> dims = {{has(rows) ? dims_.at(rows)[0] : kNone, kNone}};
+  for (std::size_t i = 0; i < states.size(); i++) dims.push_back(has(states[i]) ? dims_.at(states[i]) : Dims(graph.type_of(node.outputs[i + 1]).sizes.size(), kNone));
+  if (std::any_of(states.begin(), states.end(), [&](ValueId id) { return graph.type_of(id).sizes.back() != graph.type_of(states[0]).sizes.back(); })) return false;  // projections
+  note(graph, node, dims);
+  return true;
 }
 
 /// The results' sizes at other values of each symbol among the operands. Empty where the operator fits only this recording.
@@ -352,10 +400,15 @@ bool DataSizes::takes_from_start(const graph::Graph& graph, const graph::Node& n
 bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
   if (graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node)) return node.arguments[1].is_list() && learn_parts(graph, node, node.arguments[1].items());
+  static const std::unordered_set<std::string_view> recurrent = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
+  if (recurrent.count(graph::base_name(node.op)) != 0 && learn_recurrent(graph, node)) return true;
   if (takes_from_start(graph, node) || (graph::base_name(node.op) == "narrow" && graph::takes_data_number(graph, node))) return learn_parts(graph, node, {node.arguments[3]});
   if (graph::base_name(node.op) == "select" && node.arguments[2].is_value() && !has(node.arguments[0].value())) return true;  // which row it is decides no size
   if (!decides_sizes(graph, node)) return learn_derived(graph, node, number);
-  learn_decided(graph, node, number);
+  const std::string_view name = graph::base_name(node.op);
+  if (name == "_pack_padded_sequence") learn_packed(graph, node);
+  else if (name == "_pad_packed_sequence") learn_unpacked(graph, node);
+  else learn_decided(graph, node, number);
   return true;
 }
 

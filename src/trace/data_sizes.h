@@ -32,8 +32,12 @@ class DataSizes {
   /// Learns what a node gives that takes or makes such sizes: its outputs' types are those of the recording. `number`: the value of an
   /// input that is a number. False where its results have sizes or dimensions that are not understood.
   bool learn(graph::Graph& graph, const graph::Node& node, const std::function<c10::IValue(graph::ValueId)>& number);
+  /// Whether data decides how large the value is in that dimension.
+  bool is_decided(graph::ValueId id, std::size_t dimension) const { return has(id) && dims_.at(id)[dimension] != kNone; }
   /// A number that data decides, which is `now`.
   void add_number(graph::ValueId id, const c10::Scalar& now);
+  /// A number that is the size of the value in that dimension.
+  void add_size(graph::ValueId id, graph::ValueId of, std::size_t dimension, std::int64_t now);
   /// Forgets values from `end` on.
   void rewind(std::size_t end);
 
@@ -60,6 +64,9 @@ class DataSizes {
   c10::IValue number_at(const Number& number, graph::ValueId id, Symbol symbol, std::int64_t now) const;
   bool learn_parts(graph::Graph& graph, const graph::Node& node, const std::vector<graph::Argument>& sizes);
   bool takes_from_start(const graph::Graph& graph, const graph::Node& node) const;
+  bool learn_recurrent(graph::Graph& graph, const graph::Node& node);
+  void learn_packed(graph::Graph& graph, const graph::Node& node);
+  void learn_unpacked(graph::Graph& graph, const graph::Node& node);
   void learn_decided(graph::Graph& graph, const graph::Node& node, const Number& number);
   bool learn_derived(graph::Graph& graph, const graph::Node& node, const Number& number);
   void note(graph::Graph& graph, const graph::Node& node, const std::vector<Dims>& dims);

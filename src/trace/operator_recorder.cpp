@@ -89,7 +89,7 @@ bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stac
       "aten::_ctc_loss", "aten::to_sparse",
       "aten::_assert_async", "aten::_sparse_coo_tensor_unsafe", "aten::is_set_to", "aten::set_",
       "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::_backward", "aten::retain_grad", "aten::requires_grad_",
-      "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::_pack_padded_sequence", "aten::record_stream"};
+      "aten::rename_", "aten::rename", "aten::detach_", "aten::data", "aten::record_stream"};
   if (always.count(name)) return true;
   if (gives_unsized(op, stack, first)) return op.schema().is_mutable();
   if (name == "aten::tensor_split" && op.schema().overload_name() == "tensor_indices_or_sections") return true;
@@ -313,14 +313,16 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
   // An index decides neither shape nor strides.
   const bool index = op.schema().name() == "aten::select" && op.schema().overload_name() == "int" && at == 2 && value.isInt();
   const bool size = own && type->kind() == c10::TypeKind::SymIntType && value.isInt();
-  if (!wrapped && !scalar && !index && !size) return false;
+  // A plain int that is a size, of which only data decides.
+  const bool length = own && called && host_callee == "_pad_packed_sequence" && type->kind() == c10::TypeKind::IntType && value.isInt();
+  if (!wrapped && !scalar && !index && !size && !length) return false;
   at::Scalar number = wrapped ? value.toTensor().item() : value.toScalar();
   if (sized && number.isFloatingPoint()) return false;  // no size that is followed
   for (HostArgument& host : host_arguments) {
     bool here = host.item < 0 && (host.name.empty() ? host.position == at : host.name == formal.name());
     if (!here || host.value.type() != number.type()) continue;
     bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
-    if (!same || !takes_place(host, (size && !index) || sized)) continue;
+    if (!same || (length && host.data == graph::kNoValue) || !takes_place(host, (size && !index) || sized)) continue;
     argument = host.data != graph::kNoValue ? graph::Argument::reference(host.data) : host_input(host.host, number, (size && !index) || sized);
     return host.bound = true;
   }

@@ -85,6 +85,7 @@ class OperatorRecorder {
 
   /// Whether any of the value's sizes depends on tensor data.
   bool is_unsized(graph::ValueId id) const { return data_sizes_.has(id); }
+  bool decides_size(graph::ValueId id, std::size_t dimension) const { return data_sizes_.is_decided(id, dimension); }
   bool any_unsized() const { return data_sizes_.any(); }
 
   /// A host value given to the call that runs: where it may turn up among the operator's arguments, and its value now.
@@ -121,6 +122,8 @@ class OperatorRecorder {
   };
   /// Element `index` of a recorded tensor as a number that operators take. One value however often it is asked for. (data_numbers.cpp)
   Number add_element(const at::Tensor& of, std::int64_t index, const c10::Scalar& now);
+  /// The size of a recorded tensor that data decides.
+  Number add_size(const at::Tensor& of, std::int64_t dimension);
   /// "add", "sub", "mul", "floordiv", "mod", "truediv" as Python does it, or "float" of the left one.
   Number add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now);
   /// An item of an index that becomes a select or slice operator, in order.

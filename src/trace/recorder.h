@@ -206,6 +206,7 @@ class Recorder {
   struct Late;
   bool is_data_number(PyObject* object) const;
   bool is_late_element(const Late& late) const;
+  bool is_late_size(const Late& late) const;
   bool is_data_list(PyObject* object) const;
   OperatorRecorder::Number data_number(PyObject* object);
   bool may_give(PyObject* argument) const;
@@ -245,6 +246,7 @@ class Recorder {
   bool tensor_text_is_plain(PyObject* tensor);
   Flow cut_unsettled(BreakId id, const char* detail);
   Flow push_late(vm::Activation&, PyObject* callee, std::vector<PyObject*> arguments, int slots);
+  python::Ref make_late(PyObject* callee, const std::vector<PyObject*>& arguments, int depth);
   std::optional<Flow> late_text(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> late_binary(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> late_percent(vm::Activation&, PyObject* modulo);
@@ -267,6 +269,11 @@ class Recorder {
   bool may_operate_on_unsized(vm::Activation& activation, const bytecode::Instruction& in, int count) const;
   std::optional<Flow> settle_unsized(vm::Activation&, const bytecode::Instruction&);
   bool may_take_unsized(const CallSite& site, CallKind kind, PyObject* self, std::string_view name);
+  /// What `.shape`, `.size()`, `len()` give of such a tensor: numbers that are late where data decides them.
+  python::Ref unsized_size(PyObject* tensor, std::int64_t dimension);
+  python::Ref unsized_shape(PyObject* tensor);
+  std::optional<Flow> unsized_shape_attribute(vm::Activation&, PyObject* owner, PyObject* name, bool method);
+  std::optional<Flow> call_unsized_size(vm::Activation&, CallSite& site, PyObject* self);
   /// Whether that attribute of the tensor is no matter of its size.
   bool is_type_of_unsized(PyObject* tensor, PyObject* name);
 

@@ -303,6 +303,7 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   auto label = [&] { return std::string(Py_TYPE(owner)->tp_name) + "." + python::text_of(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, Py_TYPE(owner)->tp_name);
   if (auto done = size_attribute(activation, owner, name, method)) return *done;
+  if (auto done = unsized_shape_attribute(activation, owner, name, method)) return *done;
   if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
   PyObject* getter = nullptr;
   SourceId source = kNoSource;

@@ -371,6 +371,7 @@ Flow Recorder::call_exception(vm::Activation& activation, const Instruction& in,
 Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, CallSite& site, PyObject* callable, PyObject* self) {
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
+  if (auto done = call_unsized_size(activation, site, self)) return *done;
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   if (is_class_statement(callable)) return build_class(activation, site);
   if (auto done = call_size(activation, site, self)) return *done;

@@ -170,28 +170,37 @@ Flow Recorder::cut_unsettled(BreakId id, const char* detail) {
   return Flow::kCutHere;
 }
 
-/// Puts a late value in the place of the operands: `callee(*arguments)`, which is what it is now and what a replay calls.
-Flow Recorder::push_late(vm::Activation& activation, PyObject* callee, std::vector<PyObject*> arguments, int slots) {
-  Late late{Ref(), Ref::borrow(callee), {}, 0};
-  for (PyObject* argument : arguments) {
-    late.arguments.push_back(Ref::borrow(argument));
-    if (auto at = late_.find(argument); at != late_.end()) late.depth = std::max(late.depth, at->second.depth + 1);
-  }
-  if (late.depth > kMaxLateDepth) return cut_unsettled(BreakId::k_changing_number, "long arithmetic");
+/// What `callee(*arguments)` gives: now, and anew on each replay. Null where it raises (with the exception set) or gives what is never late.
+Ref Recorder::make_late(PyObject* callee, const std::vector<PyObject*>& arguments, int depth) {
+  Late late{Ref(), Ref::borrow(callee), {}, depth};
+  for (PyObject* argument : arguments) late.arguments.push_back(Ref::borrow(argument));
   Ref result;
   {
     UnrecordedScope unrecorded;
     result = Ref::steal(PyObject_Vectorcall(callee, arguments.data(), arguments.size(), nullptr));
   }
-  if (!result) {
-    PyErr_Clear();
-    return cut(BreakId::k_raise, callable_name(callee));
-  }
+  if (!result) return Ref();
   Ref unique = is_number(result.get()) || PyUnicode_CheckExact(result.get()) ? unique_copy(result.get()) : PyList_CheckExact(result.get()) ? result : Ref();
-  if (!unique) return cut(BreakId::k_data_dependent_operator, callable_name(callee));
+  if (!unique) return Ref();
   late.object = unique;
   if (unique.get() != result.get()) originals_[unique.get()] = result;
   late_.emplace(unique.get(), std::move(late));
+  return unique;
+}
+
+/// Puts a late value in the place of the operands.
+Flow Recorder::push_late(vm::Activation& activation, PyObject* callee, std::vector<PyObject*> arguments, int slots) {
+  int depth = 0;
+  for (PyObject* argument : arguments) {
+    if (auto at = late_.find(argument); at != late_.end()) depth = std::max(depth, at->second.depth + 1);
+  }
+  if (depth > kMaxLateDepth) return cut_unsettled(BreakId::k_changing_number, "long arithmetic");
+  Ref unique = make_late(callee, arguments, depth);
+  if (!unique) {
+    const bool raised = PyErr_Occurred() != nullptr;
+    PyErr_Clear();
+    return cut(raised ? BreakId::k_raise : BreakId::k_data_dependent_operator, callable_name(callee));
+  }
   for (PyObject* argument : arguments) {
     if (guards::is_tensor(argument)) operators_.freeze(guards::tensor_of(argument));
   }

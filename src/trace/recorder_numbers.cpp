@@ -39,6 +39,11 @@ PyObject* item_method() {
   return method;
 }
 
+PyObject* size_method() {
+  static PyObject* const method = import_path("torch._C:TensorBase.size").release();
+  return method;
+}
+
 PyObject* list_method() {
   static PyObject* const method = import_path("torch._C:TensorBase.tolist").release();
   return method;
@@ -66,7 +71,7 @@ bool Recorder::is_data_number(PyObject* object) const {
   if (is_class(callee, PyLong_Type) || is_class(callee, PyFloat_Type)) return guards::is_tensor(first) || is_data_number(first);
   const std::string_view name = arithmetic_of(callee);
   if (late.arguments.size() != 2) return false;
-  if (is_late_element(late)) return true;
+  if (is_late_element(late) || is_late_size(late)) return true;
   PyObject* second = late.arguments[1].get();
   if (name.empty() || !known(first) || !known(second)) return false;
   const bool whole = PyLong_CheckExact(first) && PyLong_CheckExact(second);
@@ -78,6 +83,11 @@ bool Recorder::is_data_number(PyObject* object) const {
 bool Recorder::is_late_element(const Late& late) const {
   static const python::Kept getitem = import_path("operator:getitem");
   return late.callee.get() == getitem.get() && late.arguments.size() == 2 && is_data_list(late.arguments[0].get()) && PyLong_CheckExact(late.arguments[1].get());
+}
+
+/// A size that data decides.
+bool Recorder::is_late_size(const Late& late) const {
+  return late.callee.get() == size_method() && late.arguments.size() == 2 && is_unsized(late.arguments[0].get()) && PyLong_CheckExact(late.arguments[1].get());
 }
 
 /// What `.tolist()` gave of a tensor of one dimension.
@@ -95,6 +105,7 @@ OperatorRecorder::Number Recorder::data_number(PyObject* object) {
   const Late& late = late_.at(object);
   PyObject *callee = late.callee.get(), *first = late.arguments[0].get();
   if (is_late_element(late)) return operators_.add_element(guards::tensor_of(late_.at(first).arguments[0].get()), PyLong_AsLong(late.arguments[1].get()), now);
+  if (is_late_size(late)) return operators_.add_size(guards::tensor_of(first), PyLong_AsLong(late.arguments[1].get()));
   if (const std::string_view name = arithmetic_of(callee); !name.empty())
     return operators_.add_arithmetic(std::string(name), data_number(first), data_number(late.arguments[1].get()), now);
   if (is_late(first)) return is_class(callee, PyFloat_Type) ? operators_.add_arithmetic("float", data_number(first), {}, now) : data_number(first);
@@ -102,6 +113,60 @@ OperatorRecorder::Number Recorder::data_number(PyObject* object) {
   const bool becomes_real = is_class(callee, PyFloat_Type) && !of.is_floating_point();
   if (!becomes_real) return operators_.add_element(of, 0, now);
   return operators_.add_arithmetic("float", operators_.add_element(of, 0, static_cast<std::int64_t>(now.toDouble())), {graph::kNoValue, c10::Scalar(0)}, now);
+}
+
+/// A size of such a tensor: the same on every replay where data does not decide it and no size varies.
+Ref Recorder::unsized_size(PyObject* tensor, std::int64_t dimension) {
+  const at::Tensor& value = guards::tensor_of(tensor);
+  Ref number = Ref::steal(PyLong_FromLongLong(dimension));
+  if (!sizes_vary() && !operators_.decides_size(operators_.find(value), static_cast<std::size_t>(dimension))) return Ref::steal(PyLong_FromLongLong(value.size(dimension)));
+  return make_late(size_method(), {tensor, number.get()}, 0);
+}
+
+Ref Recorder::unsized_shape(PyObject* tensor) {
+  Ref size = Ref::steal(PyObject_GetAttrString(tensor, "shape"));
+  if (!size || !PyTuple_Check(size.get())) return Ref();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(size.get()); i++) {
+    Ref one = unsized_size(tensor, i);
+    if (!one) return Ref();
+    Ref old = Ref::steal(std::exchange(PyTuple_GET_ITEM(size.get(), i), one.release()));
+  }
+  open_sizes_.insert_or_assign(size.get(), Ref::borrow(size.get()));
+  return size;
+}
+
+/// tensor.shape
+std::optional<Flow> Recorder::unsized_shape_attribute(vm::Activation& activation, PyObject* owner, PyObject* name, bool method) {
+  if (method || !is_unsized(owner) || !guards::is_plain_tensor(owner) || PyUnicode_CompareWithASCIIString(name, "shape") != 0 || vm::current_machine() != &machine_) return std::nullopt;
+  if (operators_.reshaped().count(guards::tensor_of(owner).unsafeGetTensorImpl()) != 0) return std::nullopt;
+  static PyObject* const shape = import_path("torch._C:TensorBase.shape").release();
+  PyObject* found = _PyType_Lookup(Py_TYPE(owner), name);
+  guards_.note_type_lookup(Py_TYPE(owner), name, found);
+  Ref size = found == shape ? unsized_shape(owner) : Ref();
+  PyErr_Clear();
+  return size ? std::optional(give(activation, std::move(size), 1)) : std::nullopt;
+}
+
+/// `tensor.size()`, `tensor.size(1)`, `len(tensor)`
+std::optional<Flow> Recorder::call_unsized_size(vm::Activation& activation, CallSite& site, PyObject* self) {
+  static const python::Kept len = Ref::borrow(PyDict_GetItemString(PyEval_GetBuiltins(), "len"));
+  const bool length = site.callee == len.get() && site.arguments.size() == 1;
+  PyObject* tensor = length ? site.arguments[0] : self;
+  if (!is_unsized(tensor) || !guards::is_plain_tensor(tensor) || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;
+  if (operators_.reshaped().count(guards::tensor_of(tensor).unsafeGetTensorImpl()) != 0 || !(length || is_method(site.callee, size_method()))) return std::nullopt;
+  const std::size_t first = !site.arguments.empty() && site.arguments[0] == tensor ? 1 : 0;
+  const std::int64_t rank = guards::tensor_of(tensor).dim();
+  Ref result;
+  if (length) {
+    result = rank > 0 ? unsized_size(tensor, 0) : Ref();
+  } else if (site.arguments.size() == first) {
+    result = unsized_shape(tensor);
+  } else if (site.arguments.size() == first + 1 && PyLong_CheckExact(site.arguments[first]) && !is_unsettled(site.arguments[first]) && is_constant(site.arguments[first])) {
+    const std::int64_t given = PyLong_AsLongLong(site.arguments[first]), dimension = given < 0 ? given + rank : given;
+    result = dimension >= 0 && dimension < rank ? unsized_size(tensor, dimension) : Ref();
+  }
+  PyErr_Clear();
+  return result ? std::optional(give(activation, std::move(result), site.slots)) : std::nullopt;
 }
 
 /// What torch may be given though nobody knows it before a replay.

@@ -161,9 +161,9 @@ Ref Recorder::make_size(PyObject* tensor) {
 }
 
 void Recorder::note_open_size(PyObject* object) {
-  if (hosts_.empty() || !is_size(object)) return;
+  if ((hosts_.empty() && late_.empty()) || !is_size(object)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
-    if (!is_host(PyTuple_GET_ITEM(object, i))) continue;
+    if (!is_host(PyTuple_GET_ITEM(object, i)) && !is_late(PyTuple_GET_ITEM(object, i))) continue;
     open_sizes_.insert_or_assign(object, Ref::borrow(object));
     return;
   }
@@ -174,6 +174,7 @@ void Recorder::specialise_size(PyObject* object) {
   open_sizes_.erase(object);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
     if (is_host(PyTuple_GET_ITEM(object, i))) specialise(PyTuple_GET_ITEM(object, i));
+    else if (is_late(PyTuple_GET_ITEM(object, i))) leaked_ = true;
   }
   kept_hosts_.push_back(std::move(keep));
 }

@@ -62,13 +62,14 @@ bool is_one_operator(const Instruction& in) {
   return in.opcode == Opcode::kUnaryNegative || in.opcode == Opcode::kUnaryInvert || in.opcode == Opcode::kCompareOp || in.opcode == Opcode::kBinaryOp;
 }
 
-/// What torch looks at no size for on the way to the operator: a tensor of one dimension or more, None, `...`, `:`.
+/// What torch hands to an operator as it is: a number, a tensor of one dimension or more, None, `...`, `:`.
 bool is_plain_index(PyObject* item) {
   if (item == Py_None || item == Py_Ellipsis) return true;
   if (PySlice_Check(item)) {
     auto* slice = reinterpret_cast<PySliceObject*>(item);
     return slice->start == Py_None && slice->stop == Py_None && slice->step == Py_None;
   }
+  if (PyLong_CheckExact(item)) return true;  // one row: that it is there, the operator finds
   return guards::is_plain_tensor(item) && guards::tensor_of(item).dim() > 0;
 }
 

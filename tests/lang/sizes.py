@@ -142,7 +142,33 @@ def kept_boxes_at_changing_sizes():
     assert segments(function, [(torch.rand(n, 2), torch.rand(n)) for n in (8, 9, 10, 30, 5, 60)]) <= 2
 
 
-CASES = [routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+def packed_sequences_at_changing_lengths():
+    lstm = torch.nn.LSTM(4, 5, batch_first=True)
+
+    def function(x, lengths):
+        with torch.no_grad():
+            sequence = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            out, (hidden, _) = lstm(sequence)
+            back, found = torch.nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+            return back.sum(1), hidden, found
+
+    torch.manual_seed(0)
+    inputs = [(torch.randn(3, longest, 4), torch.randint(1, longest, (3,))) for longest in (6, 6, 7, 9, 5, 12, 6)]
+    assert segments(function, inputs) <= 2
+
+
+def numbers_of_tensors_at_changing_sizes():
+    def function(x, lengths):
+        longest = int(lengths.max())
+        mask = torch.arange(longest)[None] < lengths[:, None]
+        first, rest = x.split([longest, x.shape[0] - longest])
+        return mask.float() @ first, rest.sum(0) / longest, x[longest - 1]
+
+    torch.manual_seed(0)
+    assert segments(function, [(torch.randn(n, 4), torch.randint(1, n, (3,))) for n in (6, 6, 7, 9, 5, 12, 6)]) <= 2
+
+
+CASES = [packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
