@@ -25,13 +25,13 @@ at::Tensor in_tensor(const c10::Scalar& number) {
 }
 
 /// The element of that number in the order of indices.
-at::Tensor number(const at::Tensor& of, std::int64_t index) {
+at::Tensor number(const at::Tensor& of, std::int64_t index, const c10::Scalar&) {
   const at::NoGradGuard no_grad;
   TORCH_CHECK_INDEX(index < of.numel(), "no element ", index);
   return in_tensor((of.dim() == 0 ? of : of.flatten()[index]).item());
 }
 
-at::Tensor size(const at::Tensor& of, std::int64_t dimension) { return in_tensor(of.size(dimension)); }
+at::Tensor size(const at::Tensor& of, std::int64_t dimension, const c10::Scalar&) { return in_tensor(of.size(dimension)); }
 
 std::int64_t compute(const std::string& how, std::int64_t left, std::int64_t right) {
   std::int64_t result = 0;
@@ -61,7 +61,7 @@ double real_of(const c10::Scalar& number) {
   return number.toDouble();
 }
 
-at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const c10::Scalar& right) {
+at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const c10::Scalar& right, const c10::Scalar&) {
   const std::string how(how_view);
   if (how == "float") return in_tensor(real_of(left));
   if (left.isFloatingPoint() || right.isFloatingPoint() || how == "truediv") return in_tensor(compute(how, real_of(left), real_of(right)));
@@ -69,9 +69,10 @@ at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const 
 }
 
 TORCH_LIBRARY_FRAGMENT(dynrun, library) {
-  library.def("number(Tensor of, int index) -> Tensor");
-  library.def("size(Tensor of, int dimension) -> Tensor");
-  library.def("arithmetic(str how, Scalar left, Scalar right) -> Tensor");
+  // `now` is what the number was when it was recorded.
+  library.def("number(Tensor of, int index, Scalar now) -> Tensor");
+  library.def("size(Tensor of, int dimension, Scalar now) -> Tensor");
+  library.def("arithmetic(str how, Scalar left, Scalar right, Scalar now) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(dynrun, CompositeImplicitAutograd, library) {
   library.impl("number", number);
@@ -85,10 +86,9 @@ std::string print(const graph::Argument& argument) {
   return constant.isDouble() ? fmt::format("{}f", constant.toDouble()) : constant.isInt() ? fmt::format("{}", constant.toInt()) : constant.toStringRef();
 }
 
-graph::Argument as_argument(const OperatorRecorder::Number& number) {
-  if (number.value != graph::kNoValue) return graph::Argument::reference(number.value);
-  return graph::Argument::constant(number.now.isFloatingPoint() ? c10::IValue(number.now.toDouble()) : c10::IValue(number.now.toLong()));
-}
+graph::Argument constant_of(const c10::Scalar& number) { return graph::Argument::constant(number.isFloatingPoint() ? c10::IValue(number.toDouble()) : c10::IValue(number.toLong())); }
+
+graph::Argument as_argument(const OperatorRecorder::Number& number) { return number.value != graph::kNoValue ? graph::Argument::reference(number.value) : constant_of(number.now); }
 
 }  // namespace
 
@@ -97,6 +97,7 @@ OperatorRecorder::Number OperatorRecorder::add_number(const std::string& op, std
   for (const graph::Argument& argument : arguments) key = fmt::format("{} {}", key, print(argument));
   auto [known, fresh] = numbers_.try_emplace(key, graph::kNoValue);
   if (!fresh) return {known->second, now};
+  arguments.push_back(constant_of(now));
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
   graph::TensorType type = graph::TensorType::of(in_tensor(now));
   type.number = type.unsized = true;
@@ -119,6 +120,13 @@ OperatorRecorder::Number OperatorRecorder::add_size(const at::Tensor& of, std::i
   if (numbers_.size() > before) data_sizes_.add_size(number.value, find(of), static_cast<std::size_t>(dimension), of.size(dimension));
   return number;
 }
+
+OperatorRecorder::Number OperatorRecorder::add_host(std::int32_t host, const c10::Scalar& now) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  return {host_input(host, now, !now.isFloatingPoint()).value(), now};
+}
+
+c10::Scalar recorded_number(const graph::Node& node) { return node.arguments.back().constant().toScalar(); }
 
 OperatorRecorder::Number OperatorRecorder::add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now) {
   return add_number("dynrun::arithmetic", {graph::Argument::constant(how), as_argument(left), as_argument(right)}, now);

@@ -117,6 +117,48 @@ std::optional<std::vector<std::int64_t>> decided_sizes(const graph::Node& node, 
 
 }  // namespace
 
+/// nn.LSTM and its kin on packed sequences.
+static bool is_recurrent(const graph::Node& node) {
+  static const std::unordered_set<std::string_view> names = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
+  return node.op.operator_name().overload_name == "data" && names.count(graph::base_name(node.op)) != 0;
+}
+
+static std::vector<ValueId> states_of(const graph::Node& node) {
+  std::vector<ValueId> states;
+  graph::visit_values(node.arguments[2], [&](ValueId id) { states.push_back(id); });
+  return states;
+}
+
+/// Results of operators on packed sequences and of splits, the sizes that are not decided as the operands have them.
+static std::vector<std::vector<std::int64_t>> packed_sizes(const graph::Graph& graph, const graph::Node& node, const ValueOf& value, std::int64_t count) {
+  const std::string_view name = graph::base_name(node.op);
+  std::vector<std::int64_t> sizes = value(node.arguments[0].value()).toTensor().sizes().vec();
+  if (name == "_pack_padded_sequence") {
+    sizes.erase(sizes.begin());
+    sizes[0] = count;
+    return {sizes, {count}};
+  }
+  if (name == "_pad_packed_sequence") {
+    sizes[0] = count;
+    sizes.insert(sizes.begin(), count);
+    return {sizes, {count}};
+  }
+  std::vector<std::vector<std::int64_t>> results;
+  if (is_recurrent(node)) {
+    results.push_back({sizes[0], graph.type_of(node.outputs[0]).sizes[1]});
+    for (ValueId id : states_of(node)) results.push_back(value(id).toTensor().sizes().vec());
+    return results;
+  }
+  const c10::IValue* dimension = constant_of(node, "dim");
+  if (name != "split_with_sizes" || dimension == nullptr) return {};
+  for (ValueId id : node.outputs) {
+    results.push_back(sizes);
+    const auto place = static_cast<std::size_t>(c10::maybe_wrap_dim(dimension->toInt(), static_cast<std::int64_t>(sizes.size())));
+    results.back()[place] = graph.type_of(id).sizes[place];
+  }
+  return results;
+}
+
 bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
@@ -130,6 +172,8 @@ bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::
 }
 
 bool decides_sizes(const graph::Graph& graph, const graph::Node& node) {
+  const bool splits = graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node);
+  if (splits || is_recurrent(node)) return true;
   auto is_mask = [&](std::size_t at) {
     bool any = false;
     graph::visit_values(node.arguments[at], [&](ValueId id) { any = any || graph::is_mask(graph.type_of(id).dtype); });
@@ -149,9 +193,10 @@ std::vector<at::Tensor> decided_results(const graph::Graph& graph, const graph::
     return chosen.defined() ? std::vector{chosen} : std::vector<at::Tensor>();
   }
   const std::vector<std::int64_t> operand = value(node.arguments[0].value()).toTensor().sizes().vec();
+  const std::vector<std::vector<std::int64_t>> packed = packed_sizes(graph, node, value, count);
   std::vector<at::Tensor> results;
   for (std::size_t i = 0; i < node.outputs.size(); i++) {
-    std::optional<std::vector<std::int64_t>> sizes = decided_sizes(node, operand, i, count);
+    std::optional<std::vector<std::int64_t>> sizes = packed.size() == node.outputs.size() ? packed[i] : decided_sizes(node, operand, i, count);
     if (!sizes) return {};
     const at::TensorOptions options = at::TensorOptions().device(at::kMeta);
     results.push_back(node.outputs[i] == kNoValue ? at::Tensor() : at::empty(*sizes, options.dtype(graph.type_of(node.outputs[i]).dtype)));
@@ -281,14 +326,7 @@ void DataSizes::learn_unpacked(graph::Graph& graph, const graph::Node& node) {
 
 /// nn.LSTM and its kin on packed sequences: as many rows as went in, and states as large as they were.
 bool DataSizes::learn_recurrent(graph::Graph& graph, const graph::Node& node) {
-  const graph::Argument& state = node.arguments[2];
-  if (node.op.operator_name().overload_name != "data") return false;
-  std::vector<ValueId> states;
-  if (state.is_list()) {
-    for (const graph::Argument& one : state.items()) states.push_back(one.value());
-  } else {
-    states.push_back(state.value());
-  }
+  const std::vector<ValueId> states = states_of(node);
   const ValueId rows = node.arguments[0].value();
   if (states.size() + 1 != node.outputs.size()) return false;
   std::vector<Dims> dims = {{has(rows) ? dims_.at(rows)[0] : kNone, kNone}};
@@ -400,8 +438,7 @@ bool DataSizes::takes_from_start(const graph::Graph& graph, const graph::Node& n
 bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
   if (graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node)) return node.arguments[1].is_list() && learn_parts(graph, node, node.arguments[1].items());
-  static const std::unordered_set<std::string_view> recurrent = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
-  if (recurrent.count(graph::base_name(node.op)) != 0 && learn_recurrent(graph, node)) return true;
+  if (is_recurrent(node)) return learn_recurrent(graph, node);
   if (takes_from_start(graph, node) || (graph::base_name(node.op) == "narrow" && graph::takes_data_number(graph, node))) return learn_parts(graph, node, {node.arguments[3]});
   if (graph::base_name(node.op) == "select" && node.arguments[2].is_value() && !has(node.arguments[0].value())) return true;  // which row it is decides no size
   if (!decides_sizes(graph, node)) return learn_derived(graph, node, number);

@@ -122,6 +122,8 @@ class OperatorRecorder {
   };
   /// Element `index` of a recorded tensor as a number that operators take. One value however often it is asked for. (data_numbers.cpp)
   Number add_element(const at::Tensor& of, std::int64_t index, const c10::Scalar& now);
+  /// A host value, for arithmetic with such numbers.
+  Number add_host(std::int32_t host, const c10::Scalar& now);
   /// The size of a recorded tensor that data decides.
   Number add_size(const at::Tensor& of, std::int64_t dimension);
   /// "add", "sub", "mul", "floordiv", "mod", "truediv" as Python does it, or "float" of the left one.
@@ -240,6 +242,9 @@ class OperatorRecorder {
   std::unordered_set<const c10::TensorImpl*> reshaped_;
   bool random_ = false;
 };
+
+/// What a number that data decides was in the recording, by the node that makes it.
+c10::Scalar recorded_number(const graph::Node& node);
 
 /// While it lives, operators called on this thread go to `recorder`.
 class RecordingScope {

@@ -266,6 +266,9 @@ std::optional<Flow> Recorder::late_binary(vm::Activation& activation, const Inst
   bool nonzero = !is_unsettled(right) && !is_host(right) && PyObject_IsTrue(right) == 1;
   if (op == NB_SUBTRACT && PyLong_CheckExact(left) && PyLong_CheckExact(right) && is_unsettled(left) && is_unsettled(right))
     return push_late(activation, subtract.get(), {left, right}, 2);
+  // Integers cannot raise; how large they become is bounded by what they are computed from.
+  const bool with_size = PyLong_CheckExact(left) && PyLong_CheckExact(right) && (is_host(left) || is_host(right)) && !is_volatile(left) && !is_volatile(right);
+  if (with_size && (op == NB_ADD || op == NB_SUBTRACT)) return push_late(activation, op == NB_ADD ? add.get() : subtract.get(), {left, right}, 2);
   // Either is late, or a small constant, or a float whatever it is.
   auto tame = [&](PyObject* number) { return is_late(number) || PyFloat_CheckExact(number) || (!is_host(number) && is_small(number)); };
   if (!tame(left) || !tame(right)) return std::nullopt;

@@ -63,7 +63,7 @@ bool takes_sizes(std::string_view name) {
 bool Recorder::is_data_number(PyObject* object) const {
   if (!is_late(object) || !is_number(object) || !scalar_of(object)) return false;
   const Late& late = late_.at(object);
-  auto known = [this](PyObject* argument) { return is_late(argument) ? is_data_number(argument) : !is_host(argument) && is_number(argument) && scalar_of(argument); };
+  auto known = [this](PyObject* argument) { return is_late(argument) ? is_data_number(argument) : is_number(argument) && !is_volatile(argument) && scalar_of(argument); };
   PyObject* callee = late.callee.get();
   if (late.arguments.empty()) return false;
   PyObject* first = late.arguments[0].get();
@@ -75,7 +75,7 @@ bool Recorder::is_data_number(PyObject* object) const {
   PyObject* second = late.arguments[1].get();
   if (name.empty() || !known(first) || !known(second)) return false;
   const bool whole = PyLong_CheckExact(first) && PyLong_CheckExact(second);
-  if (name == "floordiv" || name == "mod") return whole && !is_late(second) && PyLong_AsLong(second) > 0;
+  if (name == "floordiv" || name == "mod") return whole && !is_late(second) && !is_host(second) && PyLong_AsLong(second) > 0;
   return true;
 }
 
@@ -101,6 +101,7 @@ bool Recorder::is_data_list(PyObject* object) const {
 /// The graph's own number for one that `is_data_number` knows, or a constant.
 OperatorRecorder::Number Recorder::data_number(PyObject* object) {
   const c10::Scalar now = *scalar_of(object);
+  if (is_host(object)) return operators_.add_host(host_of(object), now);
   if (!is_late(object)) return {graph::kNoValue, now};
   const Late& late = late_.at(object);
   PyObject *callee = late.callee.get(), *first = late.arguments[0].get();

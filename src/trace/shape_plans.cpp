@@ -7,6 +7,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/trial.h"
 #include "trace/data_sizes.h"
+#include "trace/operator_recorder.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -25,9 +26,8 @@ constexpr std::size_t kMostLowered = 160;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-/// Stands for a number that data decides: nobody asks what it is.
-at::Tensor any_number(const graph::TensorType& type) {
-  at::Tensor made = at::scalar_tensor(0, at::TensorOptions().dtype(type.dtype));
+at::Tensor wrapped_number(const c10::Scalar& number, const graph::TensorType& type) {
+  at::Tensor made = at::scalar_tensor(number, at::TensorOptions().dtype(type.dtype));
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
   return made;
 }
@@ -167,14 +167,12 @@ class ShapeWalk final : public ValueSizes {
   /// Of a node that decides sizes by data: any size will do, since nobody asks for it.
   bool run_deciding(const graph::Node& node, const ValueOf& value) {
     constexpr std::int64_t kCount = 5;
-    const bool unsized = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id == graph::kNoValue || graph_.type_of(id).unsized; });
-    const bool by_number = unsized && graph::takes_data_number(graph_, node);
-    if (node.outputs.size() == 1 && unsized && graph_.type_of(node.outputs[0]).number) {
-      values_[at(node.outputs[0])] = any_number(graph_.type_of(node.outputs[0]));
+    if (node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue && graph_.type_of(node.outputs[0]).number) {
+      values_[at(node.outputs[0])] = wrapped_number(recorded_number(node), graph_.type_of(node.outputs[0]));  // any number will do
       return true;
     }
-    if (!by_number && !decides_sizes(graph_, node)) return false;
-    std::vector<at::Tensor> results = by_number ? std::vector<at::Tensor>() : decided_results(graph_, node, value, kCount);
+    if (!decides_sizes(graph_, node)) return false;
+    std::vector<at::Tensor> results = decided_results(graph_, node, value, kCount);
     for (std::size_t i = 0; i < node.outputs.size(); i++) {
       const ValueId id = node.outputs[i];
       if (id == graph::kNoValue) continue;
