@@ -278,6 +278,8 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
   PyObject* result = !raised && machine.top && machine.top->stack_depth() > 0 ? machine.top->peek(1) : nullptr;
+  // Where what raises is a matter of data, the next time it may not.
+  if (raised && (unsized_asked_ || operators_.offers_data())) operators_.refuse(Refusal::kDataDependent, "an exception");
   if (operators_.refusal() == Refusal::kNone && !operators_.took_data_indices()) leaked_ = true;
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
   if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");

@@ -117,9 +117,11 @@ bool Recorder::may_operate_on_unsized(vm::Activation& activation, const Instruct
 std::optional<Flow> Recorder::settle_unsized(vm::Activation& activation, const Instruction& in) {
   if (!operators_.any_unsized()) return std::nullopt;
   const int count = std::min(operands_looked_at(in.opcode), activation.stack_depth());
-  if (count > 0 && may_operate_on_unsized(activation, in, count)) return std::nullopt;
+  const bool operates = count > 0 && may_operate_on_unsized(activation, in, count);
   for (int i = 1; i <= count; i++) {
-    if (is_unsized(activation.peek(i))) return cut(BreakId::k_data_dependent_operator, bytecode::info(in.opcode).name);
+    if (!is_unsized(activation.peek(i))) continue;
+    unsized_asked_ = operates;
+    if (!operates) return cut(BreakId::k_data_dependent_operator, bytecode::info(in.opcode).name);
   }
   return std::nullopt;
 }

@@ -142,3 +142,23 @@ for function in FUNCTIONS:
             result = type(error).__name__, str(error)[:60]
         print(function.__name__, step, end=" ")
         show(*result) if isinstance(result, tuple) else show(result)
+
+
+def caught(x, lengths):
+    try:
+        return x[lengths[0].item() + 8], "there"
+    except IndexError as error:
+        return x[0], str(error)
+
+
+def caught_size(x, lengths):
+    try:
+        return torch.ones(lengths[0].item() - 3).sum(), "made"
+    except RuntimeError as error:
+        return x[0], str(error)[:40]
+
+
+for function in (caught, caught_size):
+    for step in range(16):
+        print(function.__name__, step, end=" ")
+        show(*function(seq(12 - step % 3, 4, start=step), row(step, 12)))
