@@ -170,11 +170,15 @@ void Recorder::note_open_size(PyObject* object) {
 }
 
 void Recorder::specialise_size(PyObject* object) {
+  PyObject** items = PySequence_Fast_ITEMS(object);
+  if (std::any_of(items, items + PyTuple_GET_SIZE(object), [this](PyObject* item) { return is_late(item); })) {
+    leaked_ = true;  // the segment ends here, and its replays hand on the size that they found
+    return;
+  }
   Ref keep = std::move(open_sizes_.at(object));
   open_sizes_.erase(object);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
     if (is_host(PyTuple_GET_ITEM(object, i))) specialise(PyTuple_GET_ITEM(object, i));
-    else if (is_late(PyTuple_GET_ITEM(object, i))) leaked_ = true;
   }
   kept_hosts_.push_back(std::move(keep));
 }
