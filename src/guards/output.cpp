@@ -4,6 +4,7 @@
 #include "python/reference.h"
 
 #include <initializer_list>
+#include <unordered_map>
 
 namespace dynrun::guards {
 
@@ -11,8 +12,16 @@ using python::Ref;
 
 namespace {
 
+/// The text of a literal, by its address: these checks run on every replay that prints.
+PyObject* interned(const char* literal) {
+  static std::unordered_map<const void*, PyObject*> texts;
+  PyObject*& text = texts[literal];
+  if (text == nullptr) text = PyUnicode_InternFromString(literal);
+  return text;
+}
+
 Ref part(PyObject* object, const char* name) {
-  Ref value = Ref::steal(object ? PyObject_GetAttrString(object, name) : nullptr);
+  Ref value = Ref::steal(object ? PyObject_GetAttr(object, interned(name)) : nullptr);
   PyErr_Clear();
   return value;
 }
@@ -20,12 +29,12 @@ Ref part(PyObject* object, const char* name) {
 /// The instance's own attribute, borrowed, or null.
 PyObject* own(PyObject* object, const char* name) {
   PyObject* dict = object ? instance_dict(object) : nullptr;
-  return dict ? PyDict_GetItemString(dict, name) : nullptr;
+  return dict ? PyDict_GetItem(dict, interned(name)) : nullptr;
 }
 
 PyObject* of_module(const char* module, const char* name) {
-  PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-  return found && PyModule_Check(found) ? PyDict_GetItemString(PyModule_GetDict(found), name) : nullptr;
+  PyObject* found = PyDict_GetItem(PyImport_GetModuleDict(), interned(module));
+  return found && PyModule_Check(found) ? PyDict_GetItem(PyModule_GetDict(found), interned(name)) : nullptr;
 }
 
 bool is_exactly(PyObject* object, const char* module, std::initializer_list<const char*> names) {
@@ -58,15 +67,21 @@ bool is_plain_handler(PyObject* handler) {
 }  // namespace
 
 bool is_output_stream(PyObject* object) {
+  // C classes, which live as long as the interpreter.
+  static PyObject* const text_file = of_module("_io", "TextIOWrapper");
+  static PyObject* const writer = of_module("_io", "BufferedWriter");
+  static PyObject* const file = of_module("_io", "FileIO");
+  auto is_a = [](PyObject* one, PyObject* type) { return one && type && reinterpret_cast<PyObject*>(Py_TYPE(one)) == type; };
   // `stream.write = ...` on the object itself.
   if (own(object, "write") || own(object, "flush")) return false;
-  if (is_exactly(object, "_io", {"StringIO"})) return true;
-  if (!is_exactly(object, "_io", {"TextIOWrapper"})) return false;
+  static PyObject* const in_memory = of_module("_io", "StringIO");
+  if (is_a(object, in_memory)) return true;
+  if (!is_a(object, text_file)) return false;
   Ref buffer = part(object, "buffer");
-  if (is_exactly(buffer.get(), "_io", {"FileIO"})) return true;
-  if (!is_exactly(buffer.get(), "_io", {"BufferedWriter"})) return false;
+  if (is_a(buffer.get(), file)) return true;
+  if (!is_a(buffer.get(), writer)) return false;
   Ref raw = part(buffer.get(), "raw");
-  return is_exactly(raw.get(), "_io", {"FileIO"});
+  return is_a(raw.get(), file);
 }
 
 bool is_plain_logger(PyObject* object) {

@@ -136,6 +136,7 @@ int dynrun_resets(PyObject* token, PyObject* variable);
 /// PEP 523.
 typedef PyObject* (*DynrunHook)(PyThreadState* thread, DynrunFrame* frame, int throwing);
 void dynrun_set_hook(DynrunHook hook);  // null: CPython's own evaluator
+int dynrun_is_only_thread(void);       // of the interpreter
 /// Null, or in one line what of this CPython differs from what dynrun was built for.
 const char* dynrun_check_internals(void);
 

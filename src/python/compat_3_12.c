@@ -736,6 +736,8 @@ void dynrun_set_hook(DynrunHook hook) {
   _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook ? hook : _PyEval_EvalFrameDefault);
 }
 
+int dynrun_is_only_thread(void) { return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) == NULL; }
+
 PyObject* dynrun_import_function(PyThreadState* thread) {
   return thread->interp->imports.import_func;
 }

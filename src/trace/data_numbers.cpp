@@ -149,14 +149,16 @@ bool OperatorRecorder::took_data_indices() const {
 bool OperatorRecorder::answer_item(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first) {
   if (op.schema().name() != "aten::item" || host_calls_ != 0) return false;
   const at::Tensor of = (*stack)[first].toTensor();
+  auto is_it = [&](const HostArgument& host) { return host.tensor != graph::kNoValue && host.tensor == find(of); };
+  if (std::none_of(host_arguments.begin(), host_arguments.end(), is_it)) return false;
+  op.callBoxed(stack);
+  answered_++;
+  const c10::Scalar now = stack->back().toScalar();
+  const Number number = add_element(of, 0, now);
   for (HostArgument& host : host_arguments) {
-    if (host.tensor == graph::kNoValue || host.tensor != find(of)) continue;
-    op.callBoxed(stack);
-    host.value = stack->back().toScalar();
-    host.data = add_element(of, 0, host.value).value;
-    return true;
+    if (is_it(host)) host.value = now, host.data = number.value;
   }
-  return false;
+  return true;
 }
 
 }  // namespace dynrun::trace

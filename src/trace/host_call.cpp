@@ -2,6 +2,7 @@
 
 #include "runtime/executable.h"
 #include "trace/segment.h"
+#include "vm/hook.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
@@ -133,6 +134,7 @@ bool run_host_call(const HostCall& call, Kitchen& kitchen, const HostContext& co
     std::optional<ShownFrames> shown;
     if (call.looks_at_frames) shown.emplace(call, kitchen, context);
     c10::GradMode::set_enabled(call.grad);
+    const vm::PlainFrames plain;
     if (!shown || shown->complete()) done = Ref::steal(PyObject_Call(callee, arguments, keywords)).get() != nullptr;
     c10::GradMode::set_enabled(grad);
   }

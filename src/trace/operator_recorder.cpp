@@ -323,6 +323,7 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
     if (!here || host.value.type() != number.type()) continue;
     bool same = number.isFloatingPoint() ? number.toDouble() == host.value.toDouble() : number.toLong() == host.value.toLong();
     if (!same || (length && host.data == graph::kNoValue) || !takes_place(host, (size && !index) || sized)) continue;
+    if (host.tensor != graph::kNoValue) taken_answers_++;
     argument = host.data != graph::kNoValue ? graph::Argument::reference(host.data) : host_input(host.host, number, (size && !index) || sized);
     return host.bound = true;
   }
@@ -346,6 +347,7 @@ bool OperatorRecorder::bind_list(const c10::Argument& formal, std::size_t at, co
       const bool one_by_one = host.position == at + i && (i == 0 || !host.behind_list);
       const bool alone = host.item < 0 && (named ? host.name == formal.name() : formal.N() ? host.position == at : one_by_one);
       if ((!in_list && !alone) || !host.value.isIntegral(false) || host.value.toLong() != numbers[i] || !takes_place(host, true)) continue;
+      if (host.tensor != graph::kNoValue) taken_answers_++;
       items.back() = host.data != graph::kNoValue ? graph::Argument::reference(host.data) : host_input(host.host, host.value, true);
       host.bound = any = true;
       break;

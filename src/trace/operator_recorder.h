@@ -145,6 +145,8 @@ class OperatorRecorder {
   /// Whether the instruction hands torch numbers that data decides, and whether an operator has taken each of them for its own.
   bool offers_data() const;
   bool took_data_indices() const;
+  /// Whether torch has asked a tensor for its number as often as an operator has taken it for its own.
+  bool took_answers() const { return answered_ == taken_answers_; }
 
   /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
   void start_instruction() {
@@ -154,6 +156,7 @@ class OperatorRecorder {
     index_parts.clear();
     index_part_ = ~std::size_t{0};
     host_calls_ = 0;
+    answered_ = taken_answers_ = 0;
   }
 
   /// Something is printed here: from now on outside tensors, and those it shows (`freeze`), may not be written.
@@ -220,6 +223,7 @@ class OperatorRecorder {
   std::map<std::string, graph::ValueId> numbers_;  // that data decides, by what makes them
   std::size_t index_part_ = ~std::size_t{0};  // of `index_parts`: what the operator that is being recorded stands for
   std::size_t host_calls_ = 0;  // operators called since the instruction began
+  std::size_t answered_ = 0, taken_answers_ = 0;  // numbers that torch asked tensors for since then, and places that took them
   std::size_t looked_at_ = 0;
   std::size_t instruction_values_ = 0;
   std::int32_t source_ = -1;

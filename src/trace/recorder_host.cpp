@@ -287,6 +287,7 @@ void Recorder::settle_offered_hosts() {
     }
     if (!bound && !taken_back && !pending_.calls_python && is_host(object) && segment_) specialise(object);
   }
+  if (operators_.refusal() == Refusal::kNone && !operators_.took_answers()) leaked_ = true;
   pending_.offered.clear();
   operators_.host_arguments.clear();
 }

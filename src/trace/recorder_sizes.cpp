@@ -292,7 +292,11 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
 
 /// After an instruction: operators whose results are as many as a size says, and numbers that torch gave.
 void Recorder::look_at_recorded_sizes(const Instruction& in, PyObject* result) {
-  if (operators_.refusal() != Refusal::kNone) operators_.index_parts.clear();  // the segment ends in front of the instruction
+  if (leaked_ || operators_.refusal() != Refusal::kNone) {  // the segment ends in front of the instruction
+    operators_.index_parts.clear();
+    sizes_asked_ = false;
+    return;
+  }
   for (const OperatorRecorder::IndexPart& part : operators_.index_parts) {
     for (std::size_t i = 0; i < part.numbers.size(); i++) {
       const OperatorRecorder::IndexNumber& number = part.numbers[i];

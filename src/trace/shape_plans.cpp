@@ -49,7 +49,7 @@ class ShapeWalk final : public ValueSizes {
   }
 
   std::optional<std::int64_t> size(std::int32_t value, std::int32_t dimension, const std::vector<Ref>& hosts) override {
-    if (!advance(hosts, value)) return std::nullopt;
+    if (at(value) >= values_.size() || !advance(hosts, value)) return std::nullopt;
     const at::Tensor tensor = values_[at(value)].toTensor();
     if (dimension >= tensor.dim()) return std::nullopt;
     const std::optional<std::int64_t> answer = dimension == kContent ? content(value, hosts) : tensor.size(dimension);

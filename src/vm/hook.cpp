@@ -50,6 +50,14 @@ bool sees_frames() {
   return the_hook.installed && installed == reinterpret_cast<void*>(&hook);
 }
 
+PlainFrames::PlainFrames() : off_(sees_frames() && the_hook.policy != FramePolicy::kAll && !the_hook.stress && dynrun_is_only_thread()) {
+  if (off_) dynrun_set_hook(nullptr);
+}
+
+PlainFrames::~PlainFrames() {
+  if (off_ && the_hook.installed) dynrun_set_hook(&hook);
+}
+
 void set_engine(Engine* engine) {
   the_hook.engine = engine;
 }

@@ -7,4 +7,17 @@ namespace dynrun::vm {
 /// what C code calls there nobody sees, and nothing may be recorded.
 bool sees_frames();
 
+/// While it lives CPython runs new frames itself and inlines their calls: for library code that a replay calls and that nobody would
+/// record. Does nothing where a second thread has frames, or where every frame is to run in the VM.
+class PlainFrames {
+ public:
+  PlainFrames();
+  ~PlainFrames();
+  PlainFrames(const PlainFrames&) = delete;
+  PlainFrames& operator=(const PlainFrames&) = delete;
+
+ private:
+  bool off_;
+};
+
 }  // namespace dynrun::vm

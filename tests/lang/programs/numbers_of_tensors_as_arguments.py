@@ -162,3 +162,25 @@ for function in (caught, caught_size):
     for step in range(16):
         print(function.__name__, step, end=" ")
         show(*function(seq(12 - step % 3, 4, start=step), row(step, 12)))
+
+
+def twice(x, n):
+    return torch.zeros(n, n).shape[1], torch.ones(n, 2, n).sum(), x.new_zeros(n, n).sum(0), x.repeat(n, n).sum()
+
+
+def ends_and_steps(x, n):
+    return torch.arange(0, n, n), torch.arange(n, n + n)
+
+
+def nested(x, n):
+    return torch.full((n,), n), torch.full((n, 2), n).sum()
+
+
+def chunked(x, n):
+    return [part.shape for part in x.chunk(n.item())], [part.sum() for part in x.tensor_split(n.item())]
+
+
+for function in (twice, ends_and_steps, nested, chunked):
+    for step, n in enumerate([3, 3, 3, 5, 1, 2, 4, 2]):
+        print(function.__name__, step, end=" ")
+        show(*function(seq(6 + step % 3, 4, start=step), torch.tensor(n)))
