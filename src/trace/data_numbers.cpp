@@ -106,7 +106,10 @@ OperatorRecorder::Number OperatorRecorder::add_number(const std::string& op, std
   known->second = id;
   host_numbers_[id] = now;
   data_sizes_.add_number(id, now);
-  graph_->nodes.push_back({c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), ""), std::move(arguments), {id}, {-1}, {}, source_});
+  graph::Node node{c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), ""), std::move(arguments), {id}, {-1}, {}, source_};
+  node.mode.grad_enabled = c10::GradMode::is_enabled();
+  node.mode.inference = c10::InferenceMode::is_enabled();
+  graph_->nodes.push_back(std::move(node));
   return {id, now};
 }
 

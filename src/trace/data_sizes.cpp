@@ -173,7 +173,7 @@ bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::
 
 bool decides_sizes(const graph::Graph& graph, const graph::Node& node) {
   const bool splits = graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node);
-  if (splits || is_recurrent(node)) return true;
+  if (splits || (is_recurrent(node) && graph::touches_unsized(graph, node))) return true;
   auto is_mask = [&](std::size_t at) {
     bool any = false;
     graph::visit_values(node.arguments[at], [&](ValueId id) { any = any || graph::is_mask(graph.type_of(id).dtype); });
