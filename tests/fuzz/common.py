@@ -14,6 +14,7 @@ import re
 import types
 
 import torch
+import torch.utils._python_dispatch
 
 try:
     from dynrun import disable
@@ -211,6 +212,18 @@ class Swallow:
         return kind is not None and issubclass(kind, (ValueError, IndexError))
 
 
+def shifted(x, k):
+    """The kernel of an operator: the dispatcher calls it."""
+    y = x * 1
+    y.add_(k)
+    return y
+
+
+library = torch.library.Library("fuzzed", "DEF")
+library.define("shifted(Tensor x, float k) -> Tensor")
+library.impl("shifted", shifted, "CompositeImplicitAutograd")
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -236,6 +249,14 @@ class Net(torch.nn.Module):
 
 # The rest is made anew by `reset_into`, in a namespace that the programs' `import *` does not bind early.
 SOURCE = '''
+class Noting(torch.utils._python_dispatch.TorchDispatchMode):
+    seen = torch.zeros(1)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        Noting.seen.add_(1)
+        return function(*args, **(kwargs or {}))
+
+
 class Box:
     made, raw = 0, 0.5
     __match_args__ = ("size",)
@@ -475,6 +496,7 @@ CODE = compile(SOURCE, "common_source", "exec")
 MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "types": types, "torch": torch, "seq": seq}
 SHARED = {"__name__": "__main__", **MODULES}
 exec(compile(SHARED_SOURCE, "common_source", "exec"), SHARED)
+LIBRARY = SHARED["library"]  # its operators live as long
 SHARED = {name: SHARED[name] for name in ("Color", "Point", "Record3", "Custom", "Record", "Swallow", "Net")}
 TEMPLATE = SHARED["Net"]()
 
