@@ -682,11 +682,14 @@ bool Recorder::finish() {
   for (graph::ValueId value : segment_->graph->outputs) {
     at::Tensor tensor = operators_.tensor(value);
     bool tracked = tensor.defined() && !tensor.is_inference();
-    Segment::OutputTraits traits{tracked && tensor.is_view(), tracked ? version_at_end(tensor) : 0, std::nullopt};
+    Segment::OutputTraits traits{tracked && tensor.is_view(), tracked ? version_at_end(tensor) : 0, std::nullopt, std::nullopt};
     const auto& inputs = segment_->graph->inputs;
     bool made_here = std::none_of(inputs.begin(), inputs.end(), [&](const graph::Input& input) { return input.value == value; });
     auto* view = tracked && made_here ? torch::autograd::impl::get_view_autograd_meta(tensor) : nullptr;
-    if (view && view->has_bw_view()) traits.written_since = traits.version - view->get_attr_version();
+    if (view && view->has_bw_view()) {
+      traits.written_since = traits.version - view->get_attr_version();
+      traits.creation = static_cast<std::uint8_t>(view->get_creation_meta());
+    }
     segment_->output_traits.push_back(traits);
   }
   if (segment_->sets_autocast) {

@@ -398,6 +398,14 @@ void match_view(const Segment::OutputTraits& traits, bool grad, const at::Tensor
   if (view && view->has_bw_view()) view->set_attr_version(tensor._version() - *traits.written_since);
 }
 
+/// A view of a tensor that nobody sees, as operators give it that are made of others: autograd knows how it was made.
+at::Tensor as_view(const at::Tensor& tensor, std::uint8_t creation) {
+  const at::AutoGradMode with_grad(true);
+  at::Tensor view = tensor.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  if (auto* meta = torch::autograd::impl::get_view_autograd_meta(view); meta && meta->has_bw_view()) meta->set_creation_meta(static_cast<torch::autograd::CreationMeta>(creation));
+  return view;
+}
+
 /// Version counters and view-ness as eager leaves them, where a compiled graph took another way.
 void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
   const bool grad = segment.graph->any_grad_mode();
@@ -406,6 +414,7 @@ void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs,
     if (!tensor.defined() || tensor.is_inference()) continue;
     const auto& traits = segment.output_traits[i];
     if (!traits.is_view && tensor.is_view() && !(grad && tensor.requires_grad())) tensor = tensor.detach();
+    if (traits.creation && !tensor.is_view() && !tensor.requires_grad()) tensor = as_view(tensor, *traits.creation);
     if (!tensor.requires_grad()) {
       // A tensor from outside has a version of its own, which the writes themselves count up.
       bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });

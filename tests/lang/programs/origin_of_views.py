@@ -114,3 +114,17 @@ for function in FUNCTIONS:
                     base, view = function(seq(4, start=step))
                 print(function.__name__, write.__name__, mode.__name__, step, view._is_view(), base._is_view(), attempt(lambda: write(base, view, weight)))
                 show(view.detach(), base.detach())
+
+
+def composite(y):
+    return y.t().ravel(), torch.repeat_interleave(y, 2), torch.nn.functional.avg_pool1d(y, 2), torch.tensordot(y, y, 1)
+
+
+for mode in (torch.enable_grad, torch.no_grad):
+    for step in range(6):
+        with mode():
+            results = composite(seq(4, 4, start=step))
+        for result in results:
+            weight = torch.ones(result.shape, requires_grad=True)
+            print(mode.__name__, step, result._is_view(), result._version, attempt(lambda: result.add_(weight).grad_fn.name()))
+            show(result.detach())
