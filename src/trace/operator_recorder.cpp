@@ -437,6 +437,18 @@ bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const
   return std::any_of(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(), narrow);
 }
 
+/// Autograd refuses writes by what was done to a tensor before: to a leaf, to a view that is one of several, to what was saved.
+bool OperatorRecorder::may_raise_on_history(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  if (!op.schema().is_mutable() || !c10::GradMode::is_enabled()) return false;
+  bool needs_grad = false, unknown = false;
+  for (std::size_t i = first; i < stack.size(); i++) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) continue;
+    needs_grad = needs_grad || stack[i].toTensor().requires_grad();
+    unknown = unknown || find(stack[i].toTensor()) == graph::kNoValue;  // an argument that comes in just here
+  }
+  return needs_grad && (unknown || writes(op, stack, first, outside_storages_));
+}
+
 Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   for (std::size_t i = first; i < stack.size(); i++) {
     const c10::IValue& value = stack[i];
@@ -448,7 +460,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
     }
   }
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
-  if (wrote_outside_ && offers_data()) return Refusal::kMayRaiseAfterWrite;
+  if (wrote_outside_ && (offers_data() || may_raise_on_history(op, stack, first))) return Refusal::kMayRaiseAfterWrite;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());
   if (wrote_outside_ && may_raise_on_sizes(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && may_raise_on_numbers(op, stack, first)) return Refusal::kMayRaiseAfterWrite;

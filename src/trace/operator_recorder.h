@@ -199,6 +199,7 @@ class OperatorRecorder {
   bool answer_item(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first);
   Number add_number(const std::string& op, std::vector<graph::Argument> arguments, const c10::Scalar& now);
   bool may_raise_on_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
+  bool may_raise_on_history(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   bool is_checked_early(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool is_input(graph::ValueId id) const;
   std::optional<std::vector<std::size_t>> nodes_before_writes(graph::ValueId id) const;
