@@ -1,9 +1,12 @@
 #pragma once
-// Python numbers that CPython keeps one object of.
+// What is asked of Python numbers.
 
 #include <Python.h>
 
 namespace dynrun::python {
+
+/// An int or a float, and nothing of a class of its own (a bool neither).
+inline bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
 /// An int that there is one object of, so that equal ones are identical.
 inline bool is_small_int(PyObject* object) {

@@ -18,20 +18,14 @@ namespace {
 
 constexpr std::int64_t kMostExact = std::int64_t{1} << 53;  // integers that are floats too
 
-at::Tensor in_tensor(const c10::Scalar& number) {
-  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
-  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return holder;
-}
-
 /// The element of that number in the order of indices.
 at::Tensor number(const at::Tensor& of, std::int64_t index, const c10::Scalar&) {
   const at::NoGradGuard no_grad;
   TORCH_CHECK_INDEX(index < of.numel(), "no element ", index);
-  return in_tensor((of.dim() == 0 ? of : of.flatten()[index]).item());
+  return wrapped_number((of.dim() == 0 ? of : of.flatten()[index]).item());
 }
 
-at::Tensor size(const at::Tensor& of, std::int64_t dimension, const c10::Scalar&) { return in_tensor(of.size(dimension)); }
+at::Tensor size(const at::Tensor& of, std::int64_t dimension, const c10::Scalar&) { return wrapped_number(of.size(dimension)); }
 
 std::int64_t compute(const std::string& how, std::int64_t left, std::int64_t right) {
   std::int64_t result = 0;
@@ -63,9 +57,9 @@ double real_of(const c10::Scalar& number) {
 
 at::Tensor arithmetic(c10::string_view how_view, const c10::Scalar& left, const c10::Scalar& right, const c10::Scalar&) {
   const std::string how(how_view);
-  if (how == "float") return in_tensor(real_of(left));
-  if (left.isFloatingPoint() || right.isFloatingPoint() || how == "truediv") return in_tensor(compute(how, real_of(left), real_of(right)));
-  return in_tensor(compute(how, left.toLong(), right.toLong()));
+  if (how == "float") return wrapped_number(real_of(left));
+  if (left.isFloatingPoint() || right.isFloatingPoint() || how == "truediv") return wrapped_number(compute(how, real_of(left), real_of(right)));
+  return wrapped_number(compute(how, left.toLong(), right.toLong()));
 }
 
 TORCH_LIBRARY_FRAGMENT(dynrun, library) {
@@ -99,7 +93,7 @@ OperatorRecorder::Number OperatorRecorder::add_number(const std::string& op, std
   if (!fresh) return {known->second, now};
   arguments.push_back(constant_of(now));
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
-  graph::TensorType type = graph::TensorType::of(in_tensor(now));
+  graph::TensorType type = graph::TensorType::of(wrapped_number(now));
   type.number = type.unsized = true;
   const graph::ValueId id = graph_->add_value({type, fmt::format("number_{}", graph_->nodes.size())});
   known_order_.resize(graph_->values.size());

@@ -159,6 +159,12 @@ static std::vector<std::vector<std::int64_t>> packed_sizes(const graph::Graph& g
   return results;
 }
 
+at::Tensor wrapped_number(const c10::Scalar& number) {
+  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
+  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return holder;
+}
+
 bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
@@ -240,9 +246,7 @@ void DataSizes::add_size(ValueId id, ValueId of, std::size_t dimension, std::int
 
 c10::IValue DataSizes::number_at(const Number& number, ValueId id, Symbol symbol, std::int64_t now) const {
   if (!has(id) || symbol == kNone || dims_.at(id)[0] != symbol) return number(id);
-  at::Tensor made = at::scalar_tensor(now, at::TensorOptions().dtype(at::kLong));
-  made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return made;
+  return wrapped_number(now);
 }
 
 /// The sizes of the node's results where `symbol` is `now`. None: the operator raises.

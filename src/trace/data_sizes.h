@@ -13,6 +13,9 @@
 
 namespace dynrun::trace {
 
+/// A Python number in a tensor without dimensions, which takes part in type promotion as a number.
+at::Tensor wrapped_number(const c10::Scalar& number);
+
 /// Whether the operator decides by data how large its result is, which is new memory. `is_mask`: whether the argument in that place is a
 /// list with a mask in it; `number`: the number in that place, if it is one.
 bool decides_sizes(const c10::OperatorHandle& op, const std::function<bool(std::size_t)>& is_mask, const std::function<std::optional<std::int64_t>(std::size_t)>& number);

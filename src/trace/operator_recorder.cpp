@@ -76,12 +76,6 @@ bool gives_unsized(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   return decides_sizes(op, is_mask, number);
 }
 
-at::Tensor number_tensor_of(const c10::Scalar& number) {
-  at::Tensor holder = at::scalar_tensor(number, at::TensorOptions().dtype(number.isFloatingPoint() ? at::kDouble : at::kLong));
-  holder.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return holder;
-}
-
 bool data_dependent(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   const std::string& name = op.schema().name();
   static const std::set<std::string> always = {
@@ -254,7 +248,7 @@ bool OperatorRecorder::touches_unsized(const graph::Node& node) const {
 /// Sizes that depend on data, as they go on through the node. False where they are not understood, or where memory that has been
 /// written would be seen in an unknown size: what is written after this is refused (`unsized_storages_`).
 bool OperatorRecorder::learn_data_sizes(const graph::Node& node) {
-  auto number = [&](graph::ValueId id) -> c10::IValue { return number_tensor_of(host_numbers_.at(id)); };
+  auto number = [&](graph::ValueId id) -> c10::IValue { return wrapped_number(host_numbers_.at(id)); };
   if (!data_sizes_.learn(*graph_, node, number)) return false;
   bool shares = false;
   for (graph::ValueId output : node.outputs) {
@@ -278,7 +272,7 @@ graph::Argument OperatorRecorder::host_input(std::int32_t host, const c10::Scala
   for (const auto& [known, id] : host_inputs_) {
     if (id == host) return graph::Argument::reference(known);
   }
-  const at::Tensor holder = number_tensor_of(number);
+  const at::Tensor holder = wrapped_number(number);
   graph::TensorType type = graph::TensorType::of(holder);
   type.number = true;
   graph::ValueId id = graph_->add_input(type, graph::InputKind::kActivation, fmt::format("host_{}", host));

@@ -6,6 +6,7 @@
 
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
@@ -18,13 +19,8 @@ namespace dynrun::trace {
 using bytecode::Instruction;
 using bytecode::Opcode;
 using guards::SourceId;
+using python::is_number;
 using python::Ref;
-
-namespace {
-
-bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
-
-}  // namespace
 
 Ref unique_copy(PyObject* object) {
   if (PyFloat_CheckExact(object)) return Ref::steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));

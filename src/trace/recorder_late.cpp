@@ -8,6 +8,7 @@
 // A live value of either kind is an object of its own: its identity is its provenance.
 
 #include "guards/torch_python.h"
+#include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
@@ -22,13 +23,12 @@ using bytecode::Instruction;
 using bytecode::Opcode;
 using guards::kNoSource;
 using guards::SourceId;
+using python::is_number;
 using python::Ref;
 
 namespace {
 
 constexpr int kMaxLateDepth = 8;  // of arithmetic: integers stay small enough to become floats
-
-bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
 Ref builtin(const char* name) {
   Ref function = Ref::borrow(PyDict_GetItemString(PyEval_GetBuiltins(), name));

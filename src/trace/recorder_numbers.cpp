@@ -2,6 +2,7 @@
 // as a size, an index or a scalar, the segment goes on; what it is computed from is the same as for the late value.
 
 #include "guards/torch_python.h"
+#include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
@@ -10,11 +11,10 @@
 
 namespace dynrun::trace {
 
+using python::is_number;
 using python::Ref;
 
 namespace {
-
-bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
 /// Of a number that fits.
 std::optional<c10::Scalar> scalar_of(PyObject* object) {

@@ -475,8 +475,7 @@ void Recorder::finish_sizes() {
     auto host = operators_.host_numbers().find(segment_->graph->inputs[i].value);
     if (host == operators_.host_numbers().end()) continue;
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
-    inputs_[i] = at::scalar_tensor(host->second, at::TensorOptions().dtype(host->second.isFloatingPoint() ? at::kDouble : at::kLong));
-    inputs_[i].unsafeGetTensorImpl()->set_wrapped_number(true);
+    inputs_[i] = wrapped_number(host->second);
   }
   const bool varied = sizes_fixed_ || sizes_vary();
   std::vector<HostId> sized;

@@ -4,6 +4,7 @@
 
 #include "graph/operators.h"
 #include "guards/torch_python.h"
+#include "python/numbers.h"
 #include "trace/recorder.h"
 
 #include <opcode.h>
@@ -14,6 +15,7 @@ namespace dynrun::trace {
 
 using bytecode::Instruction;
 using bytecode::Opcode;
+using python::is_number;
 
 namespace {
 
@@ -54,8 +56,6 @@ int operands_looked_at(Opcode opcode) {
     default: return 0;
   }
 }
-
-bool is_number(PyObject* object) { return PyLong_CheckExact(object) || PyFloat_CheckExact(object); }
 
 /// `tensor + 1`, `1 < tensor`, `-tensor`: one operator of the operands, which decides whether it takes them.
 bool is_one_operator(const Instruction& in) {

@@ -26,12 +26,6 @@ constexpr std::size_t kMostLowered = 160;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-at::Tensor wrapped_number(const c10::Scalar& number, const graph::TensorType& type) {
-  at::Tensor made = at::scalar_tensor(number, at::TensorOptions().dtype(type.dtype));
-  made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return made;
-}
-
 /// The graph on tensors without memory, as far as somebody asks.
 class ShapeWalk final : public ValueSizes {
  public:
@@ -168,7 +162,7 @@ class ShapeWalk final : public ValueSizes {
   bool run_deciding(const graph::Node& node, const ValueOf& value) {
     constexpr std::int64_t kCount = 5;
     if (node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue && graph_.type_of(node.outputs[0]).number) {
-      values_[at(node.outputs[0])] = wrapped_number(recorded_number(node), graph_.type_of(node.outputs[0]));  // any number will do
+      values_[at(node.outputs[0])] = wrapped_number(recorded_number(node));  // any number will do
       return true;
     }
     if (!decides_sizes(graph_, node)) return false;
