@@ -629,7 +629,7 @@ bool infer(const Node& node, const Graph& recorded, torch::jit::Stack& stack) {
     node.op.callBoxed(stack);
     return true;
   }
-  if (node.op.operator_name().name == "dynrun::require_range") {
+  if (node.op.schema().returns().empty() && node.op.operator_name().name.rfind("dynrun::", 0) == 0) {
     stack.clear();
     return true;
   }

@@ -88,6 +88,9 @@ python::Ref unique_copy(PyObject* object);
 /// The field of a named tuple that a descriptor reads; negative for another object.
 Py_ssize_t tuple_field(PyObject* descriptor);
 
+/// An array of NumPy of that very class. Its text is made by Python code.
+bool is_array(PyObject* object);
+
 /// A tensor, None, or tuples and lists of such.
 bool holds_only_tensors(PyObject* object);
 
@@ -254,6 +257,13 @@ class Recorder {
   std::optional<Flow> settle_arguments(vm::Activation&, CallSite& site);
   std::optional<Flow> call_item(vm::Activation&, CallSite& site);
   std::optional<Flow> call_list(vm::Activation&, CallSite& site);
+  // Arrays of NumPy. (recorder_arrays.cpp)
+  at::Tensor array_tensor(PyObject* object) const;
+  bool record_all(const std::function<void()>& call);
+  std::optional<Flow> call_array(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  std::optional<Flow> array_binary(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> call_from_array(vm::Activation&, CallSite& site);
+  std::unordered_map<PyObject*, python::Ref> array_results_;  // tensors, by the late arrays that are copies of them
   std::optional<Flow> call_text_method(vm::Activation&, CallSite& site, PyObject* self);
   std::optional<Flow> call_clock(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   std::optional<Flow> call_generator(vm::Activation&, CallSite& site, PyObject* callable, PyObject* self);

@@ -377,6 +377,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (auto done = call_size(activation, site, self)) return *done;
   if (auto done = call_item(activation, site)) return *done;
   if (auto done = call_list(activation, site)) return *done;
+  if (auto done = call_array(activation, in, site)) return *done;
   if (auto done = call_text_method(activation, site, self)) return *done;
   if (auto done = call_clock(activation, in, site)) return *done;
   if (auto done = call_generator(activation, site, callable, self)) return *done;

@@ -180,7 +180,7 @@ Ref Recorder::make_late(PyObject* callee, const std::vector<PyObject*>& argument
     result = Ref::steal(PyObject_Vectorcall(callee, arguments.data(), arguments.size(), nullptr));
   }
   if (!result) return Ref();
-  Ref unique = is_number(result.get()) || PyUnicode_CheckExact(result.get()) ? unique_copy(result.get()) : PyList_CheckExact(result.get()) ? result : Ref();
+  Ref unique = is_number(result.get()) || PyUnicode_CheckExact(result.get()) ? unique_copy(result.get()) : PyList_CheckExact(result.get()) || is_array(result.get()) ? result : Ref();
   if (!unique) return Ref();
   late.object = unique;
   if (unique.get() != result.get()) originals_[unique.get()] = result;
@@ -231,6 +231,9 @@ std::optional<Flow> Recorder::late_text(vm::Activation& activation, const Instru
   int count = operands_of(in);
   bool any = false;
   for (int i = 1; i <= count; i++) any = any || is_late(activation.peek(i));
+  for (int i = 1; i <= count; i++) {
+    if (is_array(activation.peek(i))) return std::nullopt;  // its text is made by Python code
+  }
   if (in.opcode == Opcode::kBuildString) {
     if (!any) return std::nullopt;
     static const python::Kept join = Ref::steal(PyObject_GetAttrString(Ref::steal(PyUnicode_New(0, 0)).get(), "join"));
@@ -262,7 +265,7 @@ std::optional<Flow> Recorder::late_binary(vm::Activation& activation, const Inst
   if (op == NB_REMAINDER && PyUnicode_CheckExact(left)) return late_percent(activation, modulo.get());
   if (!is_late(left) && !is_late(right)) return std::nullopt;
   if (op == NB_ADD && PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right)) return push_late(activation, add.get(), {left, right}, 2);
-  if (!is_number(left) || !is_number(right)) return std::nullopt;
+  if (!is_number(left) || !is_number(right)) return array_binary(activation, in);
   bool nonzero = !is_unsettled(right) && !is_host(right) && PyObject_IsTrue(right) == 1;
   if (op == NB_SUBTRACT && PyLong_CheckExact(left) && PyLong_CheckExact(right) && is_unsettled(left) && is_unsettled(right))
     return push_late(activation, subtract.get(), {left, right}, 2);
@@ -388,9 +391,11 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
   bool late = false, any = false;
   for (PyObject* argument : site.arguments) any = any || is_unsettled(argument), late = late || is_late(argument);
   if (!any) return std::nullopt;
+  if (auto done = call_from_array(activation, site)) return done;
   if (PyMethod_Check(callee)) return std::nullopt;  // looked at once it is unpacked
+  const bool arrays = std::any_of(site.arguments.begin(), site.arguments.end(), is_array);
   if (PyFunction_Check(callee) && (vm::Machine::is_inlinable(callee) || is_log_call(site))) return std::nullopt;
-  if (direct && late && is_late(first)) {
+  if (direct && late && is_late(first) && !arrays) {
     const bool alone = site.arguments.size() == 1;
     if (alone && (textual || callee == abs.get() || (callee == single.get() && is_number(first)) || (callee == whole.get() && PyLong_CheckExact(first))))
       return push_late(activation, callee, site.arguments, site.slots);
@@ -400,7 +405,7 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
     if (fixed && callee == format.get() && is_safe_specification(second)) return push_late(activation, callee, site.arguments, site.slots);
   }
   CallKind kind = classify_callable(callee);
-  const bool shows = kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kIsInstance;
+  const bool shows = ((kind.model == Model::kPrint || kind.model == Model::kWarn) && !arrays) || kind.model == Model::kIsInstance;
   const bool appends = kind.model == Model::kListAppend && !is_unsettled(site.arguments[0]);
   if (kind.call_class == CallClass::kModelled && (shows || appends)) return std::nullopt;
   const bool given = vm::current_machine() == &machine_ && std::all_of(site.arguments.begin(), site.arguments.end(), [this](PyObject* argument) { return may_give(argument); });

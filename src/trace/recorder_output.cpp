@@ -31,7 +31,7 @@ bool is_plain_constant(PyObject* object) {
 
 /// Whether the text of an object follows from what is guarded and from tensors in it.
 bool Recorder::is_printable(PyObject* object) {
-  return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) || is_late(leaf) || (guards::is_plain_tensor(leaf) && resolve(leaf)); });
+  return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) || (is_late(leaf) && !is_array(leaf)) || (guards::is_plain_tensor(leaf) && resolve(leaf)); });
 }
 
 /// Whether it follows from what is guarded alone.

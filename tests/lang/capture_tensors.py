@@ -246,6 +246,12 @@ def tensor_sparse(x, y):
 
 
 @case
+def numpy_there_and_back(x, y):
+    a = (x + y).numpy()
+    return torch.from_numpy(3 - a * 2) + torch.from_numpy(a + 0.5), a
+
+
+@case
 def tensor_tolist(x, y):
     return x + y, x[0].tolist()
 
