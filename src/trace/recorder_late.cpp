@@ -370,6 +370,7 @@ std::optional<Flow> Recorder::settle_operands(vm::Activation& activation, const 
       break;
     default: break;
   }
+  if (is_array(found)) return cut_unsettled(BreakId::k_opaque_operation, "numpy.ndarray");
   return cut_unsettled(BreakId::k_changing_number, bytecode::info(in.opcode).name);
 }
 
@@ -411,7 +412,7 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
   const bool given = vm::current_machine() == &machine_ && std::all_of(site.arguments.begin(), site.arguments.end(), [this](PyObject* argument) { return may_give(argument); });
   if (late && given && kind.call_class == CallClass::kTransparent) return std::nullopt;
   if (!late && direct && (kind.call_class == CallClass::kTransparent || (kind.call_class == CallClass::kPure && is_number_function(callee)))) return std::nullopt;
-  return cut_unsettled(BreakId::k_changing_number, callable_name(callee).c_str());
+  return cut_unsettled(arrays ? BreakId::k_opaque_call : BreakId::k_changing_number, callable_name(callee).c_str());
 }
 
 /// A tensor's only element as a number.
