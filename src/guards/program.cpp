@@ -423,6 +423,13 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
       if (PyTuple_Check(object)) return source.index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, source.index) : nullptr;
       if (PyList_Check(object)) return source.index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, source.index) : nullptr;
       return nullptr;
+    case SourceKind::kItemAt: {
+      PyObject* key = registers[static_cast<std::size_t>(source.index)];
+      const bool sequence = (PyTuple_CheckExact(object) || PyList_CheckExact(object)) && key && PyLong_CheckExact(key);
+      const Py_ssize_t at = sequence ? PyLong_AsSsize_t(key) : -1;
+      if (sequence && at == -1) PyErr_Clear();
+      return at >= 0 && at < Py_SIZE(object) ? PySequence_Fast_ITEMS(object)[at] : nullptr;
+    }
     case SourceKind::kCellContents: return PyCell_Check(object) ? PyCell_GET(object) : nullptr;
     case SourceKind::kFunctionClosure: {
       PyObject* closure = PyFunction_Check(object) ? PyFunction_GET_CLOSURE(object) : nullptr;
@@ -664,6 +671,7 @@ std::string Program::describe(SourceId id) const {
     }
     c++;
     if (*c == 's') result += describe(source.parent);
+    if (*c == 'n') result += describe(source.index);
     if (*c == 'i') result += std::to_string(source.index);
     if (*c == 'k') {
       bool name = source.key && PyUnicode_CheckExact(source.key.get()) && source.kind != SourceKind::kDictItem;

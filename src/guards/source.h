@@ -18,6 +18,7 @@ constexpr SourceId kNoSource = -1;
   X(ModuleDict, "%s.__dict__")                                                   \
   X(DictItem, "%s[%k]")         /* of an exact dict or a dict subclass's own table */ \
   X(SequenceItem, "%s[%i]")     /* of a list or tuple */                         \
+  X(ItemAt, "%s[%n]")           /* of a list or tuple, at the number that the source `index` gives */ \
   X(CellContents, "%s.cell_contents")                                            \
   X(FunctionClosure, "%s.__closure__[%i]")                                       \
   X(FunctionDefaults, "%s.__defaults__")                                         \

@@ -73,10 +73,18 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       PyObject* object = entry_[depth].stack[i];
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
-      else if (wants_host(object, source)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
+      else if (wants_host(object, source) || is_loop_index(depth, i)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
       else learn_external(object, source);
     }
   }
+}
+
+/// A number that an iterator just gave, on the stack where the segment begins: another one on the next turn.
+bool Recorder::is_loop_index(std::size_t depth, std::size_t slot) const {
+  const auto& [code, pc] = segment_->entry.frames.back();
+  const bool just_given = pc > 0 && code->instructions[static_cast<std::size_t>(pc) - 1].opcode == bytecode::Opcode::kForIter;
+  const std::vector<PyObject*>& stack = entry_[depth].stack;
+  return just_given && limits_.varying && depth + 1 == entry_.size() && slot + 1 == stack.size() && PyLong_CheckExact(stack.back());
 }
 
 /// The tuple of *args is made for the call too; its items may be host values.

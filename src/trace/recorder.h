@@ -184,6 +184,7 @@ class Recorder {
   /// A number or text that host values can be computed from: itself one, or a constant of exact type int, float or str.
   bool is_operand(PyObject* object) const;
   HostId host_of(PyObject* object);
+  bool is_loop_index(std::size_t depth, std::size_t slot) const;
   bool wants_host(PyObject* object, guards::SourceId source);
   HostId read_host(PyObject* object, guards::SourceId source);
   /// Makes the object in a slot that of a host value.
@@ -403,6 +404,7 @@ class Recorder {
   Flow compare(vm::Activation&, const bytecode::Instruction&);
   Flow is_op(vm::Activation&, const bytecode::Instruction&);
   Flow contains(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> item_at_host(PyObject* container, PyObject* key);
   Flow subscript(vm::Activation&, const bytecode::Instruction&);
   Flow slice(vm::Activation&, const bytecode::Instruction&);
   Flow store_subscript(vm::Activation&, const bytecode::Instruction&);

@@ -405,6 +405,22 @@ bool holds_only_operands(PyObject* sequence) {
 
 }  // namespace
 
+/// An item of a list or tuple from outside at a number that is read from outside too: another one where the number is.
+std::optional<Flow> Recorder::item_at_host(PyObject* container, PyObject* key) {
+  const bool sequence = PyList_CheckExact(container) || PyTuple_CheckExact(container);
+  if (!sequence || !is_host(key) || is_volatile(key) || !PyLong_CheckExact(key) || vm::current_machine() != &machine_) return std::nullopt;
+  const SourceId source = source_of(container);
+  const HostStep& step = host_.steps()[static_cast<std::size_t>(hosts_.at(key).second)];
+  if (source == kNoSource || step.kind != HostKind::kSource || is_dirty(container)) return std::nullopt;
+  const Py_ssize_t at = PyLong_AsSsize_t(key);
+  if (at < 0 || at >= Py_SIZE(container)) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  PyObject* item = PySequence_Fast_ITEMS(container)[at];
+  return learn_external(item, guards_.read(SourceKind::kItemAt, source, step.index, nullptr)) ? Flow::kRun : cut(BreakId::k_unknown_object, "an item");
+}
+
 Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(2), *key = activation.peek(1);
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
@@ -425,6 +441,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
     Ref items = Ref::steal(PySequence_Tuple(container));
     return compute_host(activation, in, HostKind::kCall, 0, {items.get(), key}, getitem.get(), 2);
   }
+  if (auto done = item_at_host(container, key)) return *done;
   bool constant_key = is_constant(key);
   SourceId source = source_of(container);
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {

@@ -405,17 +405,17 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
   }
   const std::int64_t size = guards::tensor_of(tensor).size(dimension);
   // Which end leaves how much: torch asks before it hands the slice on.
-  auto require = [&](std::int64_t distance, HostId host) {
+  auto require = [&](std::int64_t distance, HostId host, int op) {
     if (host == kNoHost && !has_open_sizes(tensor)) return;
     Ref number = Ref::steal(PyLong_FromLongLong(distance));
-    host_.require_comparison(Py_GE, host == kNoHost ? host_.constant(number.get()) : host, size_or_constant(tensor, dimension), distance >= size);
+    host_.require_comparison(op, host == kNoHost ? host_.constant(number.get()) : host, size_or_constant(tensor, dimension), op == Py_GT ? distance > size : distance >= size);
   };
   const std::int64_t start = slice->start == Py_None ? 0 : number_of(slice->start);
   if (start != 0 && is_host(slice->start)) {
     specialise(slice->start);
     part.numbers[0] = {};
   }
-  if (start < 0) require(-start, kNoHost);
+  if (start < 0) require(-start, kNoHost, Py_GE);
   if (slice->stop == Py_None) return true;
   const std::int64_t stop = number_of(slice->stop);
   if (stop < 0 && part.numbers[1].host != kNoHost) {
@@ -423,7 +423,9 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
     part.numbers[1] = {};
   }
   if (stop < 0) return true;
-  require(stop, part.numbers[1].host);
+  // One that just takes the whole dimension, kept, gives the same view; autograd alone could tell.
+  if (stop < size && !guards::tensor_of(tensor).requires_grad()) require(stop, part.numbers[1].host, Py_GT);
+  else require(stop, part.numbers[1].host, Py_GE);
   part.left_out = stop >= size && (start == 0 || (start < 0 && -start >= size));
   return true;
 }
