@@ -176,6 +176,9 @@ std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs) {
     const void* storage = tensor.has_storage() ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl()) : nullptr;
     auto [at, fresh] = seen.try_emplace(storage, static_cast<std::int32_t>(i));
     pattern.push_back(at->second);
+    // What autograd refuses of a view whose memory was written.
+    const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+    pattern.push_back(view && view->has_bw_view() ? static_cast<std::int32_t>(view->get_creation_meta()) : -1);
     // Where two inputs share memory, how they lie in it matters too.
     pattern.push_back(fresh ? 0 : static_cast<std::int32_t>(tensor.storage_offset()));
     if (fresh || storage == nullptr) continue;

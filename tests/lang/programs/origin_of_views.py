@@ -128,3 +128,19 @@ for mode in (torch.enable_grad, torch.no_grad):
             weight = torch.ones(result.shape, requires_grad=True)
             print(mode.__name__, step, result._is_view(), result._version, attempt(lambda: result.add_(weight).grad_fn.name()))
             show(result.detach())
+
+
+def written_then_read(t, k):
+    with torch.no_grad():
+        t[0] = k
+    return t.sum()
+
+
+# The same types, but autograd refuses to go on behind a write to one of several views.
+for turn in range(8):
+    base = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_() * 1
+    t = base.split(1)[1] if turn % 4 == 3 else base[1:]
+    try:
+        print(written_then_read(t, float(turn)).item(), t.detach().tolist())
+    except RuntimeError as error:
+        print(str(error)[:60], base.detach().tolist())
