@@ -337,10 +337,42 @@ std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, c
   return graph;
 }
 
+void ShapePlans::add_sources(const HostProgram& host, HostId id, std::unordered_set<std::int32_t>& sources) {
+  const HostStep& step = host.steps()[at(id)];
+  if (step.kind == HostKind::kSource) sources.insert(step.index);
+  for (HostId operand : step.operands) add_sources(host, operand, sources);
+}
+
+/// Whether a host value is the same wherever these numbers and the sizes of the open tensors are.
+bool ShapePlans::follows_from(const HostProgram& host, HostId id, const std::unordered_set<std::int32_t>& sources) {
+  const HostStep& step = host.steps()[at(id)];
+  switch (step.kind) {
+    case HostKind::kConstant:
+    case HostKind::kSize:
+    case HostKind::kValueSize: return true;
+    case HostKind::kSource: return sources.count(step.index) != 0;
+    case HostKind::kBinary:
+    case HostKind::kNegative:
+    case HostKind::kInvert: return std::all_of(step.operands.begin(), step.operands.end(), [&](HostId operand) { return follows_from(host, operand, sources); });
+    default: return false;
+  }
+}
+
+/// The host values that one plan knows: those that decide sizes, and indices that follow from the same numbers.
+std::vector<HostId> ShapePlans::settled(const Segment& segment) const {
+  std::unordered_set<std::int32_t> sources;
+  for (HostId id : sized_) add_sources(segment.host, id, sources);
+  std::vector<HostId> known = sized_;
+  for (const auto& [input, host] : segment.host_inputs) {
+    if (follows_from(segment.host, host, sources)) known.push_back(host);
+  }
+  return known;
+}
+
 std::shared_ptr<graph::Graph> ShapePlans::concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) const {
   ShapeWalk walk(segment, inputs);
   if (!walk.finish({})) return nullptr;
-  std::shared_ptr<graph::Graph> graph = with_numbers(segment, inputs, sized_);
+  std::shared_ptr<graph::Graph> graph = with_numbers(segment, inputs, settled(segment));
   for (std::size_t i = 0; i < graph->values.size(); i++) {
     if (graph->values[i].is_tensor()) graph->values[i].type = walk.type_of(static_cast<ValueId>(i));
   }

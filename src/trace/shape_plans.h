@@ -10,6 +10,7 @@
 
 #include <list>
 #include <map>
+#include <unordered_set>
 
 namespace dynrun::trace {
 
@@ -47,6 +48,10 @@ class ShapePlans {
   std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;
   void keep(Key key, std::shared_ptr<ShapePlan> plan);
   void add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const;
+
+  static void add_sources(const HostProgram& host, HostId id, std::unordered_set<std::int32_t>& sources);
+  static bool follows_from(const HostProgram& host, HostId id, const std::unordered_set<std::int32_t>& sources);
+  std::vector<HostId> settled(const Segment& segment) const;
 
   std::vector<guards::SourceId> open_;
   std::vector<HostId> sized_;

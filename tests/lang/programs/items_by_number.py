@@ -145,3 +145,18 @@ def flattened(x, n):
 
 for n in (2, 3, 4, 3, 4, 2):
     show(*flattened(torch.zeros(2, 4), n))
+
+
+def written_at(buffer, n, i):
+    part = buffer[:, : n + 1].clone()
+    part[:, n] = part.sum(1) * n
+    part[:, n - 1].mul_(2)
+    buffer[:, i] = buffer[:, i] + part[:, n // 2]
+    return part, buffer[:, n] * 2, buffer[:, i], part[:, n].sum()
+
+
+# An index that follows from the size, and one that does not, at sizes that come back.
+buffer = torch.zeros(2, 8)
+for turn in range(6):
+    for n in (1, 2, 3, 5, 4):
+        show(*written_at(buffer.add_(1) % 7, n, (turn + n) % 8))
