@@ -235,7 +235,8 @@ bool TensorFacts::holds(const at::Tensor& tensor) const {
   for (std::size_t i = 0; i < sizes.size(); i++) {
     if (open >> i & 1 ? tensor.size(static_cast<std::int64_t>(i)) < 2 : tensor.size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
   }
-  return order.empty() ? tensor.strides() == c10::IntArrayRef(strides) : is_dense(tensor.sizes(), tensor.strides(), order);
+  // A part that takes all of its memory is asked for its layout with other answers.
+  return order.empty() ? tensor.strides() == c10::IntArrayRef(strides) && !tensor.is_non_overlapping_and_dense() : is_dense(tensor.sizes(), tensor.strides(), order);
 }
 
 std::string size_path(const std::string& tensor, std::size_t dimension) { return fmt::format("{}.size({})", tensor, dimension); }

@@ -634,12 +634,17 @@ bool Recorder::build_effects() {
   for (const auto& [object, known] : objects_) {
     if (known.known == Known::kExternal && guards::is_tensor(object) && operators_.reshaped().count(guards::tensor_of(object).unsafeGetTensorImpl())) dirty_.insert(object);
   }
-  for (PyObject* written : dirty_) {
-    SourceId a = source_of(written);
+  std::unordered_set<PyObject*> written = dirty_;
+  for (const PendingEffect& effect : effects_) {
+    if (effect.kind == EffectKind::kSetAttribute || effect.kind == EffectKind::kDeleteAttribute || effect.kind == EffectKind::kSetCell) written.insert(effect.target.get());
+  }
+  for (PyObject* one : written) {
+    SourceId a = source_of(one);
     if (a == kNoSource) continue;
     std::vector<SourceId> others;
     for (const auto& [object, known] : objects_) {
-      if (object != written && known.known == Known::kExternal && Py_TYPE(object) == Py_TYPE(written)) others.push_back(known.source);
+      const bool asked = written.count(object) != 0 && object < one;  // the other way round
+      if (object != one && !asked && known.known == Known::kExternal && Py_TYPE(object) == Py_TYPE(one)) others.push_back(known.source);
     }
     for (SourceId b : others) guards_.check_same(a, b, false);
   }

@@ -215,3 +215,20 @@ def resized(x):
 
 for turn in range(6):
     print([resized(y) for y in given_to_numpy(torch.ones(3) * turn)])
+
+
+def number_of_array(x):
+    y = x.numpy() + 1
+    return type(y).__name__, type(x.numpy()).__name__, y
+
+
+def no_array(x):
+    return torch.from_numpy((x + 0).numpy() * 2)
+
+
+for turn in range(5):
+    print(number_of_array(torch.tensor(2.5)), number_of_array(torch.tensor([2.5])))
+    try:
+        print(no_array(torch.tensor(2.5)))
+    except TypeError as error:
+        print(error)

@@ -1,0 +1,102 @@
+"""Two names that are one object on some calls: what is written through one is read through the other."""
+import json
+
+import torch
+
+
+class A:
+    pass
+
+
+class Slotted:
+    __slots__ = ("n", "z")
+
+
+def asks(x, a, b):
+    a.z = x + 1
+    has = hasattr(b, "z")
+    also = getattr(b, "z", None) is None, b.__dict__.get("z") is None
+    del a.z
+    return x + 1, has, also
+
+
+def counts(x, a, b, c):
+    a.n += 1
+    b.n += 1
+    c.n += 10
+    return x * b.n
+
+
+def reads(x, a, b):
+    a.n = a.n + 1
+    before = b.n
+    b.n = 5
+    return x * a.n, before, a.n
+
+
+def notes(x, s, t):
+    s.note = 1
+    known = hasattr(t, "note")
+    del s.note
+    return x + 1, known
+
+
+def cells():
+    n = 0
+
+    def bump(x):
+        nonlocal n
+        n += 1
+        return x * n
+
+    def look(x):
+        return x + n
+
+    return bump, look
+
+
+def calls(x, f, g):
+    return f(x) + g(x)
+
+
+x = torch.ones(1)
+many = [A(), A(), A()]
+many.append(many[0])
+for i, j in ((0, 0), (0, 1), (0, 2), (0, 3), (0, 3), (1, 1), (2, 2), (0, 1)):
+    print(i, j, asks(x, many[i], many[j])[1:])
+for kind in (A, Slotted):
+    three = [kind(), kind(), kind()]
+    for one in three:
+        one.n = 0
+    for i in (0, 1, 2) * 3:
+        for j in (0, 1, 2):
+            print(i, j, counts(x, three[0], three[i], three[j]).item(), [one.n for one in three])
+    for i in (0, 1, 2) * 3:
+        for j in (0, 1, 2):
+            print(i, j, reads(x, three[i], three[j])[1:], [one.n for one in three])
+tensors = [torch.zeros(2), torch.ones(2), torch.ones(2)]
+for i in (0, 1, 2) * 3:
+    for j in (2, 1, 0):
+        print(i, j, notes(tensors[i], tensors[i], tensors[j])[1])
+first, second = cells(), cells()
+for f, g in ((first[0], second[1]), (second[0], first[1]), (first[0], first[1]), (second[0], second[1])) * 3:
+    print(calls(x, f, g).item())
+
+
+def layouts(*tensors):
+    out = []
+    for tensor in tensors:
+        out.append((tensor.tolist(), tensor.is_contiguous(), tensor.stride()))
+    return [one[1] for one in out]
+
+
+def layout(tensor):
+    json.dumps(1)
+    return tensor.is_contiguous(), tensor.T.is_contiguous(), (tensor + 1).stride()
+
+
+# A part of a tensor that takes all of it.
+whole = torch.zeros(2, 4)
+for n in (1, 2, 3, 4) * 4:
+    part = whole[:, :n]
+    print(n, layouts(part), layouts(part), layouts(whole, part), layout(part), layout(part.T))
