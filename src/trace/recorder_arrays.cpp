@@ -137,7 +137,7 @@ std::optional<Flow> Recorder::array_binary(vm::Activation& activation, const byt
   const bool reversed = !array_tensor(left).defined();
   const at::Tensor array = array_tensor(reversed ? right : left);
   PyObject* other = reversed ? left : right;
-  if (!array.defined() || array.dim() == 0) return std::nullopt;  // of one number NumPy makes a number
+  if (!array.defined() || array.dim() == 0 || array.numel() == 0) return std::nullopt;  // of one number NumPy makes a number, of none other strides
   if (!(in.argument == NB_ADD || in.argument == NB_SUBTRACT || in.argument == NB_MULTIPLY)) return std::nullopt;
   const auto number = element_of(other);
   if (!number || is_unsettled(other) || !is_constant(other) || (in.argument == NB_MULTIPLY && number->toDouble() == 0)) return std::nullopt;

@@ -232,3 +232,14 @@ for turn in range(5):
         print(no_array(torch.tensor(2.5)))
     except TypeError as error:
         print(error)
+
+
+def gradient(x):
+    t = torch.from_numpy(x.numpy() * 2).requires_grad_()
+    (t * x).sum().backward()
+    return t.grad.stride(), t.grad._version, t.stride()
+
+
+for sizes in ((0, 2), (2, 0), (1, 1), (1, 3), (3, 1), (2, 1, 3)):
+    for turn in range(5):
+        print(sizes, gradient(torch.ones(sizes) * turn))
