@@ -109,6 +109,7 @@ bool constants_equal(PyObject* a, PyObject* b) {
 }
 
 PyObject* member_value(PyObject* object, PyObject* descriptor) {
+  if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return nullptr;
   auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
   if (member->type != _Py_T_OBJECT && member->type != Py_T_OBJECT_EX) return nullptr;
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->offset);

@@ -100,3 +100,28 @@ whole = torch.zeros(2, 4)
 for n in (1, 2, 3, 4) * 4:
     part = whole[:, :n]
     print(n, layouts(part), layouts(part), layouts(whole, part), layout(part), layout(part.T))
+
+
+class Many:
+    __slots__ = ("a", "b", "c", "d", "e", "g")
+
+
+class Empty:
+    __slots__ = ()
+
+
+def slot(x, s):
+    return x * 2 + s.g
+
+
+# An object without the slot in the place of one that has it.
+for i in range(40):
+    if i % 3:
+        s = Many()
+        s.g = torch.ones(2)
+    else:
+        s = (1.5, Empty(), 7, 2**70)[i // 3 % 4]
+    try:
+        print(i, slot(torch.ones(2), s).sum().item())
+    except AttributeError as error:
+        print(i, error)
