@@ -151,6 +151,12 @@ void Armed::pin_check(const Program& program, std::size_t index) {
       case CheckKind::kKeys: pinned = keys_of(object); break;
       case CheckKind::kSame:
       case CheckKind::kNotSame: pinned = is_known(step.index); break;
+      case CheckKind::kDistinct: {
+        const Program::Group& group = program.groups_[at(step.index)];
+        auto all_known = [&](const std::vector<SourceId>& sources) { return std::all_of(sources.begin(), sources.end(), [&](SourceId source) { return is_known(source); }); };
+        pinned = all_known(group.written) && all_known(group.others);
+        break;
+      }
       default: break;
     }
   }

@@ -250,8 +250,17 @@ std::string TensorFacts::describe() const {
   return fmt::format("{}[{}] on {}{}", c10::toString(dtype), fmt::join(shown, ", "), device.str(), gradient);
 }
 
+static std::string path_of(SourceKind kind, SourceId parent, std::int32_t index, PyObject* aux) {
+  return fmt::format("{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux));
+}
+
+SourceId Program::known(SourceKind kind, SourceId parent) const {
+  auto found = paths_.find(path_of(kind, parent, 0, nullptr));
+  return found == paths_.end() ? kNoSource : found->second;
+}
+
 SourceId Program::read(SourceKind kind, SourceId parent, std::int32_t index, PyObject* key, PyObject* aux) {
-  std::string path = fmt::format("{}:{}:{}:{}", static_cast<int>(kind), parent, index, static_cast<void*>(aux));
+  std::string path = path_of(kind, parent, index, aux);
   if (key != nullptr) path += exact(key);
   auto found = paths_.find(path);
   if (found != paths_.end()) return found->second;
@@ -380,6 +389,21 @@ bool Program::is_of_instance(SourceId source) const {
 void Program::check_same(SourceId a, SourceId b, bool same) {
   add(same ? CheckKind::kSame : CheckKind::kNotSame, a).index = b;
 }
+void Program::check_distinct(std::vector<SourceId> written, std::vector<SourceId> others) {
+  groups_.push_back({std::move(written), std::move(others)});
+  add(CheckKind::kDistinct, groups_.back().written[0]).index = static_cast<std::int32_t>(groups_.size() - 1);
+}
+
+bool Program::are_distinct(const Group& group, const std::vector<PyObject*>& registers) const {
+  std::vector<PyObject*> written;
+  for (SourceId source : group.written) written.push_back(registers[static_cast<std::size_t>(source)]);
+  std::sort(written.begin(), written.end());
+  if (written[0] == nullptr || std::adjacent_find(written.begin(), written.end()) != written.end()) return false;
+  return std::none_of(group.others.begin(), group.others.end(), [&](SourceId source) {
+    return std::binary_search(written.begin(), written.end(), registers[static_cast<std::size_t>(source)]);
+  });
+}
+
 void Program::check_null(SourceId source) { add(CheckKind::kNull, source); }
 
 void Program::truncate(std::size_t steps) {
@@ -526,6 +550,7 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     case CheckKind::kToken: return dynrun_resets(object, step.object.get());
     case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
+    case CheckKind::kDistinct: return are_distinct(groups_[static_cast<std::size_t>(step.index)], registers);
     case CheckKind::kNoInstanceDict: {
       PyObject* dict = instance_dict(object);
       bool absent = dict == nullptr || PyDict_GetItemWithError(dict, step.object.get()) == nullptr;
@@ -601,6 +626,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kKeys: miss.was = "other keys"; break;
       case CheckKind::kSame: miss.was = "the same object as " + describe(step.index); break;
       case CheckKind::kNotSame: miss.was = "another object than " + describe(step.index); break;
+      case CheckKind::kDistinct: miss.was = "a dict of its own", miss.now = "one that another object has too"; break;
       case CheckKind::kNull: miss.was = "nothing"; break;
       case CheckKind::kPresent: miss.was = "there"; break;
       case CheckKind::kPlainLogger: miss.was = "a logger with handlers of the standard library"; break;
@@ -691,7 +717,7 @@ std::string Program::describe(SourceId id) const {
 }
 
 std::string Program::print() const {
-  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "plain logger", "token", "no attribute"};
+  static const char* const kNames[] = {"read", "type", "is", "equals", "is type", "code", "absent", "length", "set", "keys", "tensor", "same", "not same", "null", "present", "output stream", "plain logger", "token", "no attribute", "distinct"};
   std::string text;
   for (const Step& step : steps_) {
     if (step.kind == CheckKind::kRead) continue;

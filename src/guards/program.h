@@ -68,6 +68,7 @@ enum class CheckKind : std::uint8_t {
   kPlainLogger,     // see output.h
   kToken,           // a context token by which the variable can be reset now
   kNoInstanceDict,  // the instance has no __dict__ entry of that name (key), or no dict at all
+  kDistinct,        // each of the group's first objects is none of the group's others
 };
 
 struct Miss {
@@ -101,6 +102,10 @@ class Program {
   /// `open`: bit a dimension that may have any size from 2 on; those that cannot be left open are fixed. Gives what is open.
   std::uint64_t check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open = 0);
   void check_same(SourceId a, SourceId b, bool same);
+  /// What lies at each of `written` is there, and lies at none of the other sources of both lists.
+  void check_distinct(std::vector<SourceId> written, std::vector<SourceId> others);
+  /// The source of that kind that was read of its parent, or kNoSource.
+  SourceId known(SourceKind kind, SourceId parent) const;
   void check_null(SourceId source);
   void check_present(SourceId source) { add(CheckKind::kPresent, source); }
   void check_token(SourceId source, PyObject* variable) { add(CheckKind::kToken, source, variable); }
@@ -183,6 +188,11 @@ class Program {
   std::vector<Step> steps_;
   std::vector<TypeRecord> types_;
   std::vector<TensorFacts> facts_;
+  struct Group {
+    std::vector<SourceId> written, others;
+  };
+  std::vector<Group> groups_;  // of kDistinct steps
+  bool are_distinct(const Group& group, const std::vector<PyObject*>& registers) const;
   std::unordered_map<std::string, SourceId> paths_;
   std::unordered_map<PyTypeObject*, std::int32_t> type_index_;
   std::int32_t line_ = -1;

@@ -76,8 +76,14 @@ PyObject* Kitchen::make_instance(const RecipeNode& node, Ref& slot) {
     return nullptr;
   }
   if (node.children[0] != kNullRecipe) {
-    Ref dict = Ref::steal(PyObject_GenericGetDict(object, nullptr));
-    if (!dict || !fill_dict(dict.get(), book_.nodes[static_cast<std::size_t>(node.children[0])])) return nullptr;
+    // Others may hold the dict itself.
+    const auto attributes = static_cast<std::size_t>(node.children[0]);
+    if (values_[attributes]) {
+      if (PyObject_GenericSetDict(object, values_[attributes].get(), nullptr) < 0) return nullptr;
+    } else {
+      values_[attributes] = Ref::steal(PyObject_GenericGetDict(object, nullptr));
+      if (!values_[attributes] || !fill_dict(values_[attributes].get(), book_.nodes[attributes])) return nullptr;
+    }
   }
   for (std::size_t i = 0; i < node.names.size(); i++) {
     if (node.children[i + 2] == kNullRecipe) continue;

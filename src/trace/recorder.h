@@ -353,6 +353,7 @@ class Recorder {
   Attribute look_up_gradient(PyObject* tensor, PyObject* name, guards::SourceId* source);
   bool store_gradient(PyObject* tensor, PyObject* name, PyObject* value);
   void require_distinct_gradients();
+  void require_distinct_dicts();
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
                         PyObject** getter = nullptr);

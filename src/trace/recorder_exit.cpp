@@ -150,8 +150,10 @@ RecipeId Recorder::recipe_instance(PyObject* object) {
   std::vector<RecipeId> children{kNullRecipe, kNullRecipe};
   std::vector<Ref> members;
   if (PyObject* dict = guards::instance_dict(object)) {
-    children[0] = recipe_dict(dict);
+    auto memo = recipe_memo_.find(dict);
+    children[0] = memo != recipe_memo_.end() ? memo->second : recipe_dict(dict);
     if (children[0] == kNullRecipe) return kNullRecipe;
+    recipe_memo_[dict] = children[0];
   }
   if (PyDict_Check(object)) {
     children[1] = recipe_dict(object);
@@ -601,6 +603,47 @@ bool Recorder::finish_return(PyObject* value) {
   return finish();
 }
 
+/// Attributes and globals lie in dicts, which two objects may come to share: none that was written is what another name leads to,
+/// unless it was so when this was recorded.
+void Recorder::require_distinct_dicts() {
+  std::unordered_set<PyObject*> written;
+  for (const auto& [container, keys] : written_keys_) {
+    if (PyDict_Check(container)) written.insert(container);
+  }
+  for (PyObject* container : dirty_) {
+    if (PyDict_Check(container)) written.insert(container);
+  }
+  if (written.empty()) return;
+  std::map<SourceId, PyObject*> places;  // where dicts lie; none there yet: null
+  auto add = [&](SourceId source, PyObject* dict) {
+    if (source != kNoSource) places.emplace(source, dict);
+  };
+  // What was written is not read again, so that the way there may not be known.
+  auto add_namespace = [&](guards::SourceKind kind, SourceId source, PyObject* dict) {
+    add(written.count(dict) ? guards_.read(kind, source, 0, nullptr) : guards_.known(kind, source), dict);
+  };
+  for (const auto& [object, known] : objects_) {
+    if (known.known != Known::kExternal) continue;
+    if (PyDict_Check(object)) add(known.source, object);
+    else if (PyModule_Check(object)) add_namespace(guards::SourceKind::kModuleDict, known.source, PyModule_GetDict(object));
+    else if (PyFunction_Check(object)) add_namespace(guards::SourceKind::kFunctionGlobals, known.source, PyFunction_GET_GLOBALS(object));
+    else if (!guards::is_tensor(object) && !PyType_Check(object) && Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      add(guards_.read(guards::SourceKind::kInstanceDict, known.source, 0, nullptr), guards::instance_dict(object));
+  }
+  std::unordered_map<PyObject*, SourceId> first;
+  std::vector<SourceId> own, others;
+  for (const auto& [source, dict] : places) {
+    if (written.count(dict) == 0) {
+      others.push_back(source);
+      continue;
+    }
+    auto [at, fresh] = first.try_emplace(dict, source);
+    if (fresh) own.push_back(source);
+    else guards_.check_same(source, at->second, true);
+  }
+  if (!own.empty()) guards_.check_distinct(std::move(own), std::move(others));
+}
+
 bool Recorder::build_effects() {
   for (const PendingEffect& effect : effects_) {
     Effect built{effect.kind};
@@ -634,9 +677,11 @@ bool Recorder::build_effects() {
   for (const auto& [object, known] : objects_) {
     if (known.known == Known::kExternal && guards::is_tensor(object) && operators_.reshaped().count(guards::tensor_of(object).unsafeGetTensorImpl())) dirty_.insert(object);
   }
+  require_distinct_dicts();
   std::unordered_set<PyObject*> written = dirty_;
   for (const PendingEffect& effect : effects_) {
-    if (effect.kind == EffectKind::kSetAttribute || effect.kind == EffectKind::kDeleteAttribute || effect.kind == EffectKind::kSetCell) written.insert(effect.target.get());
+    const bool on_tensor = effect.kind == EffectKind::kSetAttribute && guards::is_tensor(effect.target.get());
+    if (on_tensor || effect.kind == EffectKind::kDeleteAttribute || effect.kind == EffectKind::kSetCell) written.insert(effect.target.get());
   }
   for (PyObject* one : written) {
     SourceId a = source_of(one);

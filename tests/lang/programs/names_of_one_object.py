@@ -125,3 +125,104 @@ for i in range(40):
         print(i, slot(torch.ones(2), s).sum().item())
     except AttributeError as error:
         print(i, error)
+
+
+def borg(x, a, b):
+    a.n += 1
+    b.n += 1
+    return x * b.n
+
+
+def sets(x, a, b):
+    a.n = 5
+    return x + b.n
+
+
+def item(x, d, b):
+    d["n"] = 9
+    return x + b.n
+
+
+def names(x, a, b):
+    a.q = x
+    return hasattr(b, "q"), x + 1
+
+
+class B:
+    pass
+
+
+def two(same, kind=A):
+    a, b = A(), kind()
+    a.n = b.n = 0
+    if same:
+        b.__dict__ = a.__dict__
+    return a, b
+
+
+# Two objects that share their attributes.
+for order in ((0, 0, 0, 1, 0, 1), (1, 1, 1, 0, 1, 0)):
+    for kind in (A, B):
+        for function in (borg, sets, names):
+            for same in order:
+                a, b = two(same, kind)
+                result = function(x, a, b)
+                print(function.__name__, same, result[0] if isinstance(result, tuple) else result.item(), a.n, b.n)
+    for same in order:
+        d, b = {"n": 1}, A()
+        b.n = 1
+        if same:
+            b.__dict__ = d
+        print("item", same, item(x, d, b).item())
+
+SOURCE = compile("def g(x):\n    global n\n    n += 1\n    return x * n\ndef h(x):\n    return x + n\n", "m", "exec")
+
+
+def namespace():
+    module = type(torch)("m")
+    module.n = 0
+    exec(SOURCE, module.__dict__)
+    return module
+
+
+def by_functions(x, g, h):
+    return g(x) + h(x)
+
+
+def by_module(x, g, m):
+    y = g(x)
+    return y + m.n
+
+
+for order in ((0, 0, 0, 1, 0, 1), (1, 1, 1, 0, 1, 0)):
+    for same in order:
+        one = namespace()
+        other = one if same else namespace()
+        print(same, by_functions(x, one.g, other.h).item(), one.n, other.n)
+    for same in order:
+        one = namespace()
+        other = one if same else namespace()
+        print(same, by_module(x, one.g, other).item(), one.n, other.n)
+
+
+def own_dict(x):
+    a = A()
+    a.n = 1
+    attributes = a.__dict__
+    y = x + 1
+    json.dumps(1)
+    attributes["k"] = 2
+    return a.k, y
+
+
+def given_dict(x):
+    a, b = A(), A()
+    a.n = 1
+    y = x + 1
+    b.__dict__ = a.__dict__
+    b.n = 7
+    return a.n, b.n, y
+
+
+for turn in range(5):
+    print(own_dict(x)[0], given_dict(x)[:2])
