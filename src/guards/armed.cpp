@@ -2,6 +2,8 @@
 
 #include "guards/torch_python.h"
 
+#include <algorithm>
+
 namespace dynrun::guards {
 
 using python::Ref;

@@ -625,7 +625,7 @@ void Recorder::require_distinct_dicts() {
   for (const auto& [object, known] : objects_) {
     if (known.known != Known::kExternal) continue;
     if (PyDict_Check(object)) add(known.source, object);
-    else if (PyModule_Check(object)) add_namespace(guards::SourceKind::kModuleDict, known.source, PyModule_GetDict(object));
+    if (PyModule_Check(object)) add_namespace(guards::SourceKind::kModuleDict, known.source, PyModule_GetDict(object));
     else if (PyFunction_Check(object)) add_namespace(guards::SourceKind::kFunctionGlobals, known.source, PyFunction_GET_GLOBALS(object));
     else if (!guards::is_tensor(object) && !PyType_Check(object) && Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)
       add(guards_.read(guards::SourceKind::kInstanceDict, known.source, 0, nullptr), guards::instance_dict(object));
@@ -685,7 +685,7 @@ bool Recorder::build_effects() {
   }
   for (PyObject* one : written) {
     SourceId a = source_of(one);
-    if (a == kNoSource) continue;
+    if (a == kNoSource || PyDict_Check(one)) continue;  // of dicts require_distinct_dicts has asked
     std::vector<SourceId> others;
     for (const auto& [object, known] : objects_) {
       const bool asked = written.count(object) != 0 && object < one;  // the other way round

@@ -230,9 +230,9 @@ std::optional<Flow> Recorder::late_text(vm::Activation& activation, const Instru
   static const python::Kept format = builtin("format"), str = builtin("str"), repr = builtin("repr"), ascii = builtin("ascii");
   int count = operands_of(in);
   bool any = false;
-  for (int i = 1; i <= count; i++) any = any || is_late(activation.peek(i));
   for (int i = 1; i <= count; i++) {
     if (is_array(activation.peek(i))) return std::nullopt;  // its text is made by Python code
+    any = any || is_late(activation.peek(i));
   }
   if (in.opcode == Opcode::kBuildString) {
     if (!any) return std::nullopt;

@@ -64,7 +64,11 @@ many = [A(), A(), A()]
 many.append(many[0])
 for i, j in ((0, 0), (0, 1), (0, 2), (0, 3), (0, 3), (1, 1), (2, 2), (0, 1)):
     print(i, j, asks(x, many[i], many[j])[1:])
-for kind in (A, Slotted):
+class Table(dict):
+    pass
+
+
+for kind in (A, Slotted, Table):
     three = [kind(), kind(), kind()]
     for one in three:
         one.n = 0
