@@ -483,6 +483,29 @@ class Model:
         self.stream, self.items, self.table, self.grads = parts(seq(1, 1), 50), [], {"a": seq(1, 1)}, None
 
 
+class Peer:
+    def __init__(self, value):
+        self.n, self.value, self.seen = 1, value, {}
+
+    def bump(self, k):
+        self.n = (self.n + k) % 5
+        return self.n
+
+
+SPACE = """
+level, scale, table = 1, 0.5, {}
+
+def tick(k=1):
+    global level
+    level = (level + k) % 4
+    return level
+
+def scaled(v):
+    return v * level * scale + len(table)
+"""
+left, right = PEERS = [Peer(seq(1, 1)), Peer(seq(1, 1, start=2.0))]
+space = types.ModuleType("space")
+exec(SPACE, vars(space))
 LOG = []
 config = types.ModuleType("config")
 config.level, config.scale, config.last = 1, 0.5, None

@@ -388,6 +388,9 @@ class Program:
         names = {"T": ["x", "y", "self.last"], "I": ["n"], "F": ["rate"], "B": ["flag"], "L": ["items"], "N": ["numbers"], "D": ["table"], "M": ["counts"]}
         if self.random.random() < 0.5:
             names["T"].remove("self.last")
+        if self.random.random() < 0.15:
+            names["T"] += ["left.value", "right.value"]
+            names["I"] += ["left.n", "right.n", "space.level"]
         body = self.function("def run(self, x, y, n, rate, flag, items, numbers, table, counts):", names, self.random.randint(3, 12),
                              lambda f: "return " + self.random.choice([f"{f.name('T')}, {f.name('T')}, {f.name('I')}", f"{f.name('T')}", f"{{'a': {f.name('T')}, 'l': {f.name('L')}, 'n': {f.name('I')}}}", f"[{f.name('T')}, {f.name('L')}, {f.name('M')}, {f.name('S')}]",
                                                                        f"Point({f.name('T')}, {f.name('N')})", f"Record({f.expression('T')}, {f.name('I')})", f"x, {f.expression('T')}, {f.expression('T')}", f"{f.expression('F')}, {f.expression('I')}, {f.expression('T')}"]))
@@ -402,11 +405,13 @@ class Program:
                  f"    x, y = seq(*shape, start=step % {every}), seq(*shape, start=3 + step % {pick([1, 2])})"]
         lines += [pick([""] * 8 + ["    y = x", "    y = x.view(shape)", "    x = x.t().contiguous().t()", "    if step % 3 == 2: y = x", "    if step == 5: x, y = x.double(), y.double()", "    if step % 4 == 3: x, y = (x * 4).long(), y", "    y = y[:1]", "    x = x.to(torch.bfloat16)", "    x = torch.nn.Parameter(x)", "    if step % 2: x = torch.nn.Parameter(x)", "    base = torch.stack([x, y]); x, y = base[0], base[1]", "    y = y[0]"])]
         lines += [pick(["", "", "", "    x.requires_grad_()", "    if step % 2: x.requires_grad_()", "    x.requires_grad_(); y.requires_grad_()"])]
+        lines += [pick([""] * 6 + ["    if step == 4: right.__dict__ = left.__dict__", "    right = left if step % 3 == 1 else PEERS[1]", "    if step % 4 == 2: right.__dict__ = dict(vars(right))", "    if step == 3: PEERS[1] = PEERS[0]",
+                                   "    right.__dict__ = left.__dict__", "    if step == 5: left.seen = right.seen", "    left, right = right, left", "    if step == 4: right = left", "    right.n, left.n = step % 3, step % 2", "    space.level = step % 3"])]
         mode = pick(["torch.no_grad()", "torch.no_grad()", "contextlib.nullcontext()", "contextlib.nullcontext()", "torch.no_grad() if step % 3 == 2 else contextlib.nullcontext()", "torch.inference_mode()"])
         arguments = [pick(["step % 5", "2", "3", "step", "1 + step % 2", "step // 3"]), pick(["0.5", "step / 4", "0.25 * (step % 2)"]), pick(["True", "step % 2 == 0", "step > 3"]), pick(["[x, y]", "items", "items if step % 3 else []", "[x * 2]"]),
                      pick(["[1, 2]", "numbers", "[step, 2]", "list(range(step % 4))"]), pick(["{}", "table", "{'a': x, 'b': y}"]), pick(["{}", "counts", "{'a': step % 3, 'b': 1}", "{'a': 1}"])]
         lines += ["    try:", f"        with {mode}:", f"            result = run(model, x, y, {', '.join(arguments)})", "        show(step, result, x, y, items, numbers, table, counts)", "    except Exception as error:", "        fail(error)",
-                  "        show(x, y, items, numbers, table, counts)", "    if step in (2, 5, 7):", "        show(x, y, items, model, box, net, COUNT, STATE, LIST, SET, LOG, vars(config)['level'], config.scale, config.last, Box.made, counted.calls, torch.is_grad_enabled())"]
+                  "        show(x, y, items, numbers, table, counts)", "    if step in (2, 5, 7):", "        show(x, y, items, model, box, net, left, right, vars(space)['level'], space.table, COUNT, STATE, LIST, SET, LOG, vars(config)['level'], config.scale, config.last, Box.made, counted.calls, torch.is_grad_enabled())"]
         return HEAD_DRIVER + "\n".join(line for line in lines if line) + "\n"
 
 
