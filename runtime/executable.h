@@ -6,10 +6,16 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>
 
+#include <exception>
 #include <memory>
 #include <vector>
 
 namespace dynrun::runtime {
+
+/// Code of another language raised, after it may have written tensors from outside. What it raised that language's runtime knows.
+struct ForeignError : std::exception {
+  const char* what() const noexcept override { return "code of another compiler raised"; }
+};
 
 /// Runs a graph. Safe to call from several threads at once; needs no interpreter lock.
 class Executable {

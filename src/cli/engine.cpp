@@ -180,10 +180,22 @@ void torch_changed(PyObject* module) {
   }
 }
 
+/// Likewise torch._dynamo, whose body ends with `reset` in place.
+void dynamo_changed(PyObject* module) {
+  PyObject* dict = state.api->PyModule_GetDict(module);
+  if (!dict) state.api->PyErr_Clear();
+  if (!dict || state.stage != Stage::kStarted || !state.torch_ready || !state.api->PyDict_GetItemString(dict, "reset")) return;
+  schedule([](void*) {
+    if (const auto ready = find<decltype(&dynrun_engine_dynamo_ready)>("dynrun_engine_dynamo_ready")) ready();
+    return 0;
+  });
+}
+
 int modules_changed(PyDict_WatchEvent event, PyObject*, PyObject* key, PyObject* value) {
   if ((event != PyDict_EVENT_ADDED && event != PyDict_EVENT_MODIFIED) || !key || !value) return 0;
-  if (!PyUnicode_Check(key) || state.api->PyUnicode_CompareWithASCIIString(key, "torch") != 0) return 0;
-  torch_changed(value);
+  if (!PyUnicode_Check(key)) return 0;
+  if (state.api->PyUnicode_CompareWithASCIIString(key, "torch") == 0) torch_changed(value);
+  if (state.api->PyUnicode_CompareWithASCIIString(key, "torch._dynamo") == 0) dynamo_changed(value);
   return 0;
 }
 
@@ -289,6 +301,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .stress = options.stress,
       .dynamic = options.dynamic,
       .fullgraph = options.fullgraph,
+      .keep_torch_compile = options.keep_torch_compile,
       .verify = options.verify,
       .child = options.child,
       .stack_low = stack.low,

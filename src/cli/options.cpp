@@ -23,6 +23,7 @@ struct Choice {
 };
 constexpr std::array kVmChoices{Choice{"auto", kDynrunVmAuto}, Choice{"all", kDynrunVmAll}, Choice{"off", kDynrunVmOff}};
 constexpr std::array kDynamicChoices{Choice{"auto", kDynrunDynamicAuto}, Choice{"on", kDynrunDynamicOn}, Choice{"off", kDynrunDynamicOff}};
+constexpr std::array kTorchCompileChoices{Choice{"serve", 0}, Choice{"keep", 1}};
 constexpr std::array kExplainChoices{Choice{"text", kDynrunExplainText}, Choice{"json", kDynrunExplainJson}};
 constexpr std::array kStressChoices{Choice{"break", kDynrunStressBreak},   Choice{"guards", kDynrunStressGuards},
                                     Choice{"first", kDynrunStressFirst},   Choice{"extern", kDynrunStressExtern},
@@ -53,6 +54,10 @@ void set_dynamic(Options& options, std::optional<std::string_view> value) {
 
 void set_fullgraph(Options& options, std::optional<std::string_view>) { options.fullgraph = true; }
 void set_verify(Options& options, std::optional<std::string_view>) { options.verify = true; }
+
+void set_torch_compile(Options& options, std::optional<std::string_view> value) {
+  options.keep_torch_compile = choose("torch-compile", needed("torch-compile", value, "serve|keep"), kTorchCompileChoices) != 0;
+}
 
 void set_python(Options& options, std::optional<std::string_view> value) {
   options.python = needed("python", value, "PATH");
@@ -119,6 +124,7 @@ constexpr std::array kOptions{
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
     Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
     Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},
+    Option{"torch-compile", "=serve|keep", true, set_torch_compile, "serve (the default): torch.compile in the script records with dynrun; keep: it stays torch's own"},
     Option{"verify", "", false, set_verify, "run each replay eagerly as well and compare"},
     Option{"stress", "=MODE[,MODE]", true, set_stress, "test modes: break, guards, first, extern, drop, handover"},
     Option{"parent", "=PID", true, set_parent, ""},
@@ -234,6 +240,7 @@ void export_options(const Options& options, const std::string& executable) {
   }
   if (options.dynamic != kDynrunDynamicAuto) append_word(text, fmt::format("--dynamic={}", name_of(options.dynamic, kDynamicChoices)));
   if (options.fullgraph) append_word(text, "--fullgraph");
+  if (options.keep_torch_compile) append_word(text, "--torch-compile=keep");
   if (options.verify) append_word(text, "--verify");
   if (text.empty()) return;
   append_word(text, fmt::format("--parent={}", getpid()));

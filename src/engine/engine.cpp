@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "engine/backend.h"
 #include "engine/session.h"
 #include "guards/storage_watch.h"
 #include "guards/torch_python.h"
@@ -123,6 +124,7 @@ const Engine::Mark* Engine::mark_of(python::Frame* frame) const {
 }
 
 DynrunDynamic Engine::dynamic_of(python::Frame* base) const {
+  if (Scope::here().dynamic) return *Scope::here().dynamic;
   const Mark* mark = mark_of(base);
   return mark ? mark->dynamic : options_.dynamic;
 }
@@ -174,7 +176,7 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   bool generator = frame->owner == python::kOwnedByGenerator;
-  if (!generator && mark_of(frame) && !heat_of(frame).rejected) return true;
+  if (!generator && (Scope::here().at_once || mark_of(frame)) && !heat_of(frame).rejected) return true;
   if (!takes_tensors(frame)) {
     loops_.consider(frame->code, frame->globals);
     return false;
@@ -235,7 +237,7 @@ vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation)
   if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
-  return begin_session(machine, activation, mark_of(activation.frame) != nullptr);
+  return begin_session(machine, activation, Scope::here().at_once || mark_of(activation.frame) != nullptr);
 }
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
@@ -263,10 +265,11 @@ void Engine::finished(vm::Machine& machine) {
 Entry& Engine::entry_at(const trace::EntryPoint& point) {
   auto& entries = entries_[point.frames.back().first];
   for (auto& entry : entries) {
-    if (entry->point == point) return *entry;
+    if (entry->point == point && entry->scope == Scope::here().key()) return *entry;
   }
   entries.push_back(std::make_unique<Entry>());
   entries.back()->point = point;
+  entries.back()->scope = Scope::here().key();
   return *entries.back();
 }
 
@@ -274,7 +277,7 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   auto known = entries_.find(top->code);
   if (known != entries_.end()) {
     for (auto& entry : known->second) {
-      if (trace::stands_at(entry->point, base, top)) return *entry;
+      if (entry->scope == Scope::here().key() && trace::stands_at(entry->point, base, top)) return *entry;
     }
   }
   return entry_at(trace::entry_point(base, top));
@@ -303,7 +306,9 @@ void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const s
   auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
   std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
   entry.segments.erase(dead, entry.segments.end());
-  if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
+  segment->backend = Scope::here().backend;
+  if (segment->backend != 0) lower_elsewhere(*segment, inputs);
+  else if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
   if (!options_.dump_count) {
     entry.segments.insert(entry.segments.begin(), std::move(segment));
     return;
@@ -323,6 +328,27 @@ static std::uint64_t content_of(const at::Tensor& tensor) {
   mix(static_cast<std::uint64_t>(tensor._version()));
   mix(guards::alias_epoch(tensor));
   return content | 1;
+}
+
+int Engine::backend_number(PyObject* lower) {
+  if (lower == Py_None) return 0;
+  auto found = std::find_if(backends_.begin(), backends_.end(), [&](const Ref& known) { return known.get() == lower; });
+  if (found == backends_.end()) found = backends_.insert(found, Ref::borrow(lower));
+  return static_cast<int>(found - backends_.begin()) + 1;
+}
+
+/// One graph for all sizes: it is shown to a back end once.
+void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
+  segment.code.lowered = true;
+  if (segment.graph->nodes.empty()) return;
+  auto start = std::chrono::steady_clock::now();
+  const Scope outside = std::exchange(Scope::here(), Scope());
+  Quiet quiet;
+  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  segment.code.executable = lower_with(backend_of(segment.backend), segment, inputs);
+  if (!segment.code.executable) error_ = Ref::steal(PyErr_GetRaisedException());
+  Scope::here() = outside;
+  report_.compile_seconds += seconds_since(start);
 }
 
 void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
@@ -391,7 +417,8 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
     plan.code.unproven = !proofs_hold(segment, inputs);
   }
   plan.runs++;
-  if (stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;
+  if (segment.backend != 0) plan.code.executable = segment.code.executable;
+  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;
   std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
   if (!state) state = std::make_unique<lowering::Shared>();
   auto* shared = static_cast<lowering::Shared*>(state.get());

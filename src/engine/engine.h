@@ -3,6 +3,7 @@
 
 #include "engine/exports.h"
 #include "engine/loops.h"
+#include "engine/scope.h"
 #include "report/report.h"
 #include "trace/segment.h"
 #include "vm/machine.h"
@@ -11,6 +12,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace dynrun::trace {
@@ -27,6 +29,7 @@ class Session;
 /// All segments that start at one point, newest first.
 struct Entry {
   trace::EntryPoint point;
+  int scope = 0;  // Scope::key of its recordings
   std::vector<std::shared_ptr<trace::Segment>> segments;  // shared: a replay that lets go of the GIL keeps its own
   int recordings = 0;
   int failures = 0;
@@ -72,6 +75,12 @@ class Engine final : public vm::Engine {
   void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.
   void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
+  /// The number of another compiler, a Python function as `lower_with` takes it; 0 for None. It is kept.
+  int backend_number(PyObject* lower);
+  /// Borrowed; None for 0.
+  PyObject* backend_of(int number) const { return number == 0 ? Py_None : backends_[static_cast<std::size_t>(number - 1)].get(); }
+  /// The exception with which another compiler failed since the last call, or null.
+  python::Ref take_error() { return std::exchange(error_, python::Ref()); }
   /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
   void prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs);
   /// Makes sure that what was folded into the code still holds; lowers again where it does not.
@@ -127,6 +136,9 @@ class Engine final : public vm::Engine {
   DynrunOptions options_;
   std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;
   std::unordered_map<std::size_t, Heat> heat_;
+  void lower_elsewhere(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
+  std::vector<python::Ref> backends_;
+  python::Ref error_;
   struct Mark {
     python::Ref weak;
     DynrunDynamic dynamic;

@@ -10,11 +10,14 @@
 #include "trace/operator_recorder.h"
 
 #include <cstdio>
+#include <utility>
 
 namespace {
 
 DynrunOptions the_options{};
 bool torch_is_ready = false;
+
+bool serves_torch_compile() { return the_options.size != 0 && !the_options.keep_torch_compile && the_options.vm != kDynrunVmOff; }
 
 int fail(char* error, size_t size, const std::string& text) {
   std::snprintf(error, size, "%s", text.c_str());
@@ -38,6 +41,12 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   dynrun::guards::watch_storage_aliases();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
   if (the_options.stats_file || the_options.explain) dynrun::trace::count_on_this_thread();
+  if (serves_torch_compile()) dynrun::engine::run_part("_serve", "install");
+}
+
+extern "C" DYNRUN_EXPORT void dynrun_engine_dynamo_ready(void) {
+  static bool served = false;
+  if (torch_is_ready && serves_torch_compile() && !std::exchange(served, true)) dynrun::engine::run_part("_serve", "serve_dynamo");
 }
 
 extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) {

@@ -46,6 +46,7 @@ typedef struct DynrunOptions {
   uint32_t stress;             // DynrunStress bits
   enum DynrunDynamic dynamic;
   int fullgraph;               // a graph break is an error
+  int keep_torch_compile;      // torch.compile stays torch's own
   int verify;                  // run every replay eagerly too, and compare
   int child;                   // started by another dynrun: write no report when nothing was recorded
   void* stack_low;             // the main thread's stack that Python runs on, lowest and one past the highest address;
@@ -59,6 +60,9 @@ DYNRUN_EXPORT int dynrun_engine_start(const DynrunOptions* options, char* error,
 
 /// Called once when torch is completely imported: right after dynrun_engine_start, unless that was before torch. Optional.
 DYNRUN_EXPORT void dynrun_engine_torch_ready(void);
+
+/// Called when torch._dynamo has been imported. Optional.
+DYNRUN_EXPORT void dynrun_engine_dynamo_ready(void);
 
 /// Stops: the frame hook is removed, the report is written (src/report). Called last of the interpreter's atexit functions,
 /// after the script's output was flushed, in the process that started the engine (not in forked children). Returns 0, or

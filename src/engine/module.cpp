@@ -1,6 +1,8 @@
 #include "engine/module.h"
 
 #include "engine/engine.h"
+#include "engine/python_sources.h"
+#include "engine/scope.h"
 #include "python/reference.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
@@ -40,6 +42,20 @@ PyObject* reset(PyObject*, PyObject*) {
   return none();
 }
 
+PyObject* break_here(PyObject*, PyObject* arguments, PyObject* keywords) {
+  static const char* names[] = {"msg", nullptr};
+  PyObject* message;
+  return PyArg_ParseTupleAndKeywords(arguments, keywords, "|O", const_cast<char**>(names), &message) ? none() : nullptr;
+}
+
+/// The source of one file of the package `dynrun`.
+PyObject* source(PyObject*, PyObject* name) {
+  const char* wanted = PyUnicode_AsUTF8(name);
+  if (wanted == nullptr) return nullptr;
+  if (std::optional<std::string_view> text = python_source(wanted)) return PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), nullptr);
+  return PyErr_Format(PyExc_ModuleNotFoundError, "dynrun has no module '%s'", wanted);
+}
+
 PyObject* call_class(PyObject*, PyObject* callable) { return PyUnicode_FromString(trace::class_name(trace::classify(callable).call_class)); }
 
 PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count().load()); }
@@ -49,76 +65,47 @@ PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_stats", stats_text, METH_NOARGS, nullptr},
                          {"_call_class", call_class, METH_O, "The class of a C callable or of a tensor's attribute: see trace/callables.h."},
                          {"_operator_count", operator_count, METH_NOARGS, "Top-level operators on the threads that count, since the start."},
+                         {"_source", source, METH_O, nullptr},
+                         {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(break_here)), METH_VARARGS | METH_KEYWORDS,
+                          "graph_break(msg='')\n\nEnds the recorded graph here; the next one begins behind it. Does nothing else."},
                          {"reset_stats", reset_stats, METH_NOARGS, "reset_stats()\n\nSets every number of stats() to zero."},
                          {"reset", reset, METH_NOARGS, "reset()\n\nForgets every segment and how hot each function is."},
                          {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynrun", "dynrun: PyTorch scripts, faster. See `help(dynrun.compile)`.", -1, methods,
-                          nullptr, nullptr, nullptr, nullptr};
-
-// What is easier said in Python: decorators, context managers, dicts.
-constexpr char kSource[] = R"py(
-import functools as _functools
-import json as _json
-
-def compile(fn=None, *, dynamic=None, **options):
-    """compile(fn_or_module, *, dynamic=None) -> fn_or_module
-
-    Records `fn_or_module` at its first call, and compiles it at once. Also as a decorator. Without it dynrun does the same
-    for any function that is called a second time with tensors.
-
-    dynamic: which sizes of tensors may be others on later calls without a new recording. None: as --dynamic says, which is
-    those that did change; True: all from the first recording; False: none. torch._dynamo.mark_dynamic and mark_static of a
-    tensor count before that."""
-    if dynamic not in (None, True, False):
-        raise TypeError(f"dynrun.compile() takes None, True or False as dynamic, not {dynamic!r}")
-    if fn is None:
-        return lambda f: compile(f, dynamic=dynamic, **options)
-    if not callable(fn):
-        raise TypeError(f"dynrun.compile() takes a function or a module, not {type(fn).__name__!r}")
-    _mark(fn, None if dynamic is None else bool(dynamic))
-    return fn
-
-class disable:
-    """disable(fn) -> a function that runs `fn` without recording or replay; `with disable():` for a block."""
-    def __init__(self, fn=None):
-        self._fn = fn
-        if fn is not None:
-            _functools.update_wrapper(self, fn, updated=())
-    def __enter__(self):
-        _disable(True)
-        return self
-    def __exit__(self, *exception):
-        _disable(False)
-        return False
-    def __call__(self, *args, **kwargs):
-        if self._fn is None:
-            return disable(*args, **kwargs)
-        _disable(True)
-        try:
-            return self._fn(*args, **kwargs)
-        finally:
-            _disable(False)
-    def __get__(self, instance, owner=None):
-        return self if instance is None else _functools.partial(self, instance)
-
-def stats():
-    """stats() -> dict
-
-    What has been run, recorded and replayed since the start or the last reset_stats()."""
-    return _json.loads(_stats())
-)py";
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynrun", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
 PyObject* make_module() {
   Ref module = Ref::steal(PyModule_Create(&definition));
-  if (!module) return nullptr;
+  if (!module || !add_scopes(module.get())) return nullptr;
   PyObject* dict = PyModule_GetDict(module.get());
+  trace::classify_as(PyDict_GetItemString(dict, "graph_break"), {trace::CallClass::kModelled, trace::Model::kBreak});
+  trace::classify_as(PyDict_GetItemString(dict, "_disable"), {trace::CallClass::kModelled, trace::Model::kDisable});
   if (PyDict_SetItemString(dict, "__builtins__", PyEval_GetBuiltins()) < 0) return nullptr;
-  Ref code = Ref::steal(Py_CompileString(kSource, "<dynrun>", Py_file_input));
+  const std::string text(*python_source("__init__"));
+  Ref code = Ref::steal(Py_CompileString(text.c_str(), "<dynrun>/__init__.py", Py_file_input));
   Ref done = code ? Ref::steal(PyEval_EvalCode(code.get(), dict, dict)) : Ref();
   return done ? module.release() : nullptr;
+}
+
+void run_part(const char* part, const char* function) {
+  ++Engine::disabled_depth();
+  Ref parts = Ref::steal(PyDict_New());
+  const std::string text(python_source(part).value_or("")), file = std::string("<dynrun>/") + part + ".py";
+  Ref code = Ref::steal(Py_CompileString(text.c_str(), file.c_str(), Py_file_input));
+  static PyObject* kept = PyDict_New();  // by part
+  PyObject* space = PyDict_GetItemString(kept, part);
+  if (space == nullptr && code && PyDict_SetItemString(kept, part, parts.get()) == 0) {
+    space = parts.get();
+    PyDict_SetItemString(space, "__builtins__", PyEval_GetBuiltins());
+    PyDict_SetItemString(space, "__name__", Ref::steal(PyUnicode_FromFormat("dynrun.%s", part)).get());
+    Ref ran = Ref::steal(PyEval_EvalCode(code.get(), space, space));
+  }
+  PyObject* called = space && !PyErr_Occurred() ? PyDict_GetItemString(space, function) : nullptr;
+  Ref result = called ? Ref::steal(PyObject_CallNoArgs(called)) : Ref();
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(called);
+  --Engine::disabled_depth();
 }
 
 }  // namespace dynrun::engine

@@ -2,6 +2,7 @@
 
 #include "guards/torch_python.h"
 #include "python/signals.h"
+#include "trace/callables.h"
 #include "trace/shape_plans.h"
 #include "trace/truth.h"
 
@@ -69,6 +70,23 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
   std::vector<PyObject*> registers;
   if (!trace::guards_hold(segment, frames, registers)) return segment.guards.explain_miss(frames);
   return segment.shapes && in_full ? segment.shapes->explain_miss(segment, registers) : segment.host.explain_miss(registers, segment.guards);
+}
+
+/// What a break raises where there may be none: the class that torch.compile raises, or a RuntimeError for --fullgraph.
+python::Ref fullgraph_error(const trace::Break& why) {
+  const trace::BreakInfo& info = trace::break_info(why.id);
+  const bool asked_for = Scope::here().fullgraph;
+  const std::string text = fmt::format("{}: {}{}{} at {}:{} in {} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ", why.detail,
+                                       why.line.file, why.line.line, why.line.function, info.cure);
+  // Its constructor is Python code, which is not the program's.
+  const Scope outside = std::exchange(Scope::here(), Scope());
+  ++Engine::disabled_depth();
+  python::Ref kind = asked_for ? trace::import_path("torch._dynamo.exc:Unsupported") : python::Ref();
+  PyErr_Clear();
+  python::Ref error = python::Ref::steal(PyObject_CallFunction(kind ? kind.get() : PyExc_RuntimeError, "s", text.c_str()));
+  --Engine::disabled_depth();
+  Scope::here() = outside;
+  return error ? error : python::Ref::steal(PyErr_GetRaisedException());
 }
 
 }  // namespace
@@ -144,9 +162,10 @@ Decision Session::before(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
-  if (!refusal_.empty() && &machine == &machine_) {
-    PyErr_SetString(PyExc_RuntimeError, refusal_.c_str());
+  if (refusal_ && &machine == &machine_) {
+    python::Ref refusal = std::move(refusal_);
     detach();
+    PyErr_SetRaisedException(refusal.release());
     return Decision::kRaise;
   }
   switch (state_) {
@@ -215,7 +234,7 @@ Decision Session::probe() {
     detach();
     return Decision::kResume;
   }
-  entry.recordings++;
+  if (!Scope::here().fullgraph) entry.recordings++;  // it raises as often as it breaks
   std::shared_ptr<trace::Segment> least;  // dies last
   if (entry.segments.size() >= kMaxSegments) {
     least = std::move(entry.segments.back());
@@ -284,13 +303,11 @@ void Session::end_recording(bool finished) {
   // Cut into pieces, not broken.
   const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == trace::BreakId::k_size_cap;
   if (recorder->why()) note_break();
-  if (recorder->why() && !goes_on) {
+  if (recorder->why() && !goes_on && recorder->why()->id != trace::BreakId::k_scope) {
     engine_.count_break(*recorder->why());
-    if (engine_.options().fullgraph) {
-      const trace::Break& why = *recorder->why();
-      const trace::BreakInfo& info = trace::break_info(why.id);
-      refusal_ = fmt::format("--fullgraph: {}{}{} at {}:{} in {} ({})", info.what, why.detail.empty() ? "" : ": ", why.detail, why.line.file,
-                             why.line.line, why.line.function, info.cure);
+    if (engine_.options().fullgraph || Scope::here().fullgraph) {
+      refusal_ = fullgraph_error(*recorder->why());
+      return;
     }
   }
   if (!segment) {
@@ -315,7 +332,13 @@ void Session::end_recording(bool finished) {
   }
   captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
-  engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_);
+  engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_ || Scope::here().at_once);
+  if ((refusal_ = engine_.take_error())) {
+    entry.recordings--;
+    std::shared_ptr<trace::Segment> useless = std::move(entry.segments.front());  // dies last
+    entry.segments.erase(entry.segments.begin());
+    return;
+  }
   kept_.push_back(entry.segments.front());
 }
 
@@ -331,7 +354,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
     }
     case Flow::kCut:
       end_recording(false);
-      if (!refusal_.empty()) return Decision::kResume;
+      if (refusal_) return Decision::kResume;
       step(1);
       if (fruitless_ > kMaxFruitless) {
         engine_.entry_at(trace::entry_point(base_, machine_.top)).given_up = true;
@@ -344,11 +367,12 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
       return Decision::kResume;
     case Flow::kFinished:
       end_recording(true);
+      if (refusal_) return Decision::kResume;
       detach();
       return Decision::kExecute;
     case Flow::kDropped: {
       end_recording(false);
-      if (!refusal_.empty()) return Decision::kResume;
+      if (refusal_) return Decision::kResume;
       detach();
       return Decision::kExecute;
     }
@@ -377,7 +401,7 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
       break;
     case Flow::kDropped:
       end_recording(false);
-      if (refusal_.empty()) detach();
+      if (!refusal_) detach();
       else state_ = State::kIdle;
       break;
     default: break;

@@ -97,7 +97,7 @@ class Session final : public vm::Observer {
   trace::TorchState torch_state_;
   int torch_state_uses_ = 0;  // how often its matmul precision may still be taken for the present one
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
-  std::string refusal_;  // --fullgraph: why, raised at the next instruction
+  python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
 };
 
 }  // namespace dynrun::engine

@@ -354,6 +354,8 @@ CallKind classify(PyObject* object) {
   return classify_operator(object);
 }
 
+void classify_as(PyObject* callable, CallKind kind) { put(Ref::borrow(callable), kind); }
+
 const char* class_name(CallClass call_class) {
   switch (call_class) {
     case CallClass::kTransparent: return "transparent";

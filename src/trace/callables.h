@@ -45,6 +45,9 @@ enum class Model : std::uint8_t {
   kGlobals,         // globals
   kVariables,       // vars of one object
   kCacheToken,      // abc.get_cache_token
+  kBreak,           // dynrun.graph_break: a break that the program asks for
+  kScope,           // what changes how code is recorded from there on
+  kDisable,         // the switch of dynrun.disable
   kMetadata,        // a method or attribute of a tensor that reads its type (sizes, strides, dtype), which is guarded
 };
 
@@ -72,6 +75,9 @@ CallKind classify_operator(PyObject* overload_or_packet);
 
 /// The class of whatever of the three it is.
 CallKind classify(PyObject* object);
+
+/// From now on the callable (kept) is of that class.
+void classify_as(PyObject* callable, CallKind kind);
 
 /// "transparent", "pure", "modelled", "opaque"
 const char* class_name(CallClass call_class);

@@ -45,6 +45,9 @@ namespace dynrun::trace {
   X(changing_number, "changing-number", "a number that is another one on every call (a clock's, a random one, a tensor's item) decides something", \
     "keep such numbers out of conditions, sizes and containers")                                                                  \
   X(size_cap, "size-cap", "the segment reached its size limit", "none needed: the next segment takes over")                       \
+  X(asked_for, "graph-break", "a break that the program asks for with dynrun.graph_break()", "remove the call")                     \
+  X(disabled, "disabled", "a call of a function that dynrun.disable or torch.compiler.disable was given", "remove the decorator") \
+  X(scope, "scope", "a call of code that is compiled in another way: by another back end, or with fullgraph", "none")             \
   X(stress, "stress", "a break asked for by --stress=break", "none")
 
 enum class BreakId : std::uint8_t {

@@ -233,6 +233,7 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
     site.callee = method;
     return call_python(activation, in, site);
   }
+  if (std::string_view(Py_TYPE(callee)->tp_name) == "dynrun.Scoped") return cut(BreakId::k_scope);
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
 }
 
@@ -699,6 +700,9 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
     case Model::kHandled: return handled_exception(activation, in, site);
+    case Model::kBreak: return cut(BreakId::k_asked_for);
+    case Model::kScope: return cut(BreakId::k_scope);
+    case Model::kDisable: return cut(BreakId::k_disabled);
     case Model::kGlobals: {
       SourceId source = globals_source(activation);
       bool known = source != kNoSource && PyDict_CheckExact(activation.frame->globals) && site.arguments.empty();

@@ -4,6 +4,7 @@
 // segment ends before the instruction that lets go of it.
 
 #include "python/compat.h"
+#include "trace/callables.h"
 #include "trace/recorder.h"
 
 #include <algorithm>
@@ -32,6 +33,12 @@ bool end_is_seen(PyObject* object) {
   if (type->tp_del != nullptr) return true;
   if (PyGen_CheckExact(object) || PyCoro_CheckExact(object)) return dynrun_is_suspended(object) != 0;
   return type->tp_finalize != nullptr || has_weak_callback(object);
+}
+
+/// A container's method that may take items out of it.
+bool may_let_go(PyObject* method) {
+  const CallKind kind = classify_callable(method);
+  return kind.call_class != CallClass::kPure && kind.model != Model::kDictGet && kind.model != Model::kListAppend;
 }
 
 }  // namespace
@@ -99,8 +106,8 @@ bool Recorder::lets_go_visibly(vm::Activation& activation, const Instruction& in
     case Opcode::kStoreSlice: return any_of(activation.peek(3));
     case Opcode::kCall: {  // a method of the container
       PyObject *callee = activation.peek(in.argument + 2), *self = activation.peek(in.argument + 1);
-      if (callee && Py_TYPE(callee) == &PyMethodDescr_Type) return any_of(self);
-      return self && PyCFunction_Check(self) && any_of(PyCFunction_GET_SELF(self));
+      if (callee && Py_TYPE(callee) == &PyMethodDescr_Type) return any_of(self) && may_let_go(callee);
+      return self && PyCFunction_Check(self) && any_of(PyCFunction_GET_SELF(self)) && may_let_go(self);
     }
     case Opcode::kReturnValue:
     case Opcode::kReturnConst: {

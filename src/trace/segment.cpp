@@ -566,7 +566,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   if (!segment.graph->nodes.empty()) {
     c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
     PyThreadState* thread = PyEval_SaveThread();
-    bool failed = false;
+    bool failed = false, raised = false;
     std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
     WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
     std::vector<at::Tensor> copies;
@@ -595,8 +595,14 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
         std::abort();
       }
       failed = true;
+    } catch (const runtime::ForeignError&) {
+      raised = true;
     } catch (...) {
       failed = true;
+    }
+    if (raised) {
+      PyEval_RestoreThread(thread);
+      return ReplayResult::kRaised;
     }
     if (note.warned && !segment.writes_outside) {
       random.restore();

@@ -157,6 +157,7 @@ struct Segment {
   std::unordered_map<int, HostId> host_inputs;   // by input: the number it is
   Code code;                             // where the sizes are those of the recording
   std::unique_ptr<ShapePlans> shapes;    // where they may be others; else null
+  int backend = 0;              // whose code it gets: the engine's number of another compiler, 0 for its own
   bool random = false;          // draws from the default generator
   std::vector<graph::RangeProof> proofs;  // indices in range at the sizes of the recording, behind a write to an outside tensor
   bool writes_outside = false;  // writes tensors in place that outlive it

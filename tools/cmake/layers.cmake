@@ -33,6 +33,28 @@ function(dynrun_layer name)
   endif()
 endfunction()
 
+# dynrun_embed_python(TARGET FOLDER): compiles the Python files of a folder into a layer, as engine/python_sources.h gives them.
+function(dynrun_embed_python target folder)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.py)
+  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  set(text "#include \"engine/python_sources.h\"\n\nnamespace dynrun::engine {\n\nstd::optional<std::string_view> python_source(std::string_view name) {\n")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME_WE)
+    file(READ ${file} content)
+    string(APPEND text "  if (name == \"${name}\") return R\"python(${content})python\";\n")
+  endforeach()
+  string(APPEND text "  return std::nullopt;\n}\n\n}  // namespace dynrun::engine\n")
+  set(made ${CMAKE_BINARY_DIR}/python_sources.cpp)
+  set(before "")
+  if(EXISTS ${made})
+    file(READ ${made} before)
+  endif()
+  if(NOT before STREQUAL text)
+    file(WRITE ${made} "${text}")
+  endif()
+  target_sources(${target} PRIVATE ${made})
+endfunction()
+
 # dynrun_engine_library(): libdynrun.so, and the package file that other CMake projects find it by.
 function(dynrun_engine_library)
   # Sources of its own: what libraries hold is hidden from programs that link it.

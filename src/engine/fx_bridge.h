@@ -1,0 +1,20 @@
+#pragma once
+// A recorded graph as plain Python data, of which dynrun/_fx.py makes a torch.fx.GraphModule.
+
+#include "graph/graph.h"
+#include "python/reference.h"
+
+namespace dynrun::engine {
+
+/// A dict:
+///   values   (name, type) each; type is (dtype, device, sizes, strides, requires_grad, number) or the text "int", "float", "bool"
+///   inputs   numbers of values
+///   nodes    (operator, overload, arguments, keywords, outputs, return_lengths, mode, source) each, as graph::Node has them
+///   outputs  numbers of values, None for an undefined tensor
+///   sources  (file, function, line) each
+/// In arguments a value is a tuple of its number (of None where it is undefined), a list is a list, all else is a constant.
+/// Trailing arguments that are the schema's defaults are left out. Null with a Python error set where a constant has no form
+/// in Python.
+python::Ref describe(const graph::Graph& graph);
+
+}  // namespace dynrun::engine

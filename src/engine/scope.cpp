@@ -1,0 +1,118 @@
+#include "engine/scope.h"
+
+#include "engine/engine.h"
+#include "python/reference.h"
+#include "trace/callables.h"
+
+#include <structmember.h>
+
+#include <utility>
+
+namespace dynrun::engine {
+
+using python::Ref;
+
+Scope& Scope::here() {
+  thread_local Scope scope;
+  return scope;
+}
+
+namespace {
+
+/// Reads a scope's tuple. False with a Python error set.
+bool read_scope(PyObject* tuple, Scope& scope) {
+  PyObject *backend, *dynamic;
+  int fullgraph, at_once;
+  if (!PyTuple_Check(tuple)) {
+    PyErr_SetString(PyExc_TypeError, "a scope is a tuple");
+    return false;
+  }
+  if (!PyArg_ParseTuple(tuple, "OppO", &backend, &fullgraph, &at_once, &dynamic)) return false;
+  scope.backend = engine()->backend_number(backend);
+  scope.fullgraph = fullgraph != 0;
+  scope.at_once = at_once != 0;
+  scope.dynamic.reset();
+  if (dynamic != Py_None) scope.dynamic = dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff;
+  return true;
+}
+
+Ref write_scope(const Scope& scope) {
+  PyObject* dynamic = !scope.dynamic ? Py_None : *scope.dynamic == kDynrunDynamicOn ? Py_True : Py_False;
+  return Ref::steal(Py_BuildValue("(OOOO)", engine()->backend_of(scope.backend), scope.fullgraph ? Py_True : Py_False, scope.at_once ? Py_True : Py_False, dynamic));
+}
+
+PyObject* enter(PyObject*, PyObject* tuple) {
+  Ref before = write_scope(Scope::here());
+  if (!before || !read_scope(tuple, Scope::here())) return nullptr;
+  return before.release();
+}
+
+struct Scoped {
+  PyObject_HEAD
+  PyObject* function;
+  Scope scope;
+};
+
+Scoped* scoped(PyObject* object) { return reinterpret_cast<Scoped*>(object); }
+
+PyObject* make_scoped(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  PyObject *function, *tuple;
+  Scope scope;
+  if (!PyArg_ParseTuple(arguments, "OO", &function, &tuple) || !read_scope(tuple, scope)) return nullptr;
+  PyObject* made = type->tp_alloc(type, 0);
+  if (made == nullptr) return nullptr;
+  scoped(made)->function = Py_NewRef(function);
+  new (&scoped(made)->scope) Scope(scope);
+  return made;
+}
+
+PyObject* call_scoped(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  struct Inside {
+    explicit Inside(const Scope& scope) : before(std::exchange(Scope::here(), scope)) {}
+    ~Inside() { Scope::here() = before; }
+    Scope before;
+  } inside(scoped(self)->scope);
+  return PyObject_Call(scoped(self)->function, arguments, keywords);
+}
+
+int traverse_scoped(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(scoped(self)->function);
+  return 0;
+}
+
+int clear_scoped(PyObject* self) {
+  Py_CLEAR(scoped(self)->function);
+  return 0;
+}
+
+void drop_scoped(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear_scoped(self);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef scoped_members[] = {{"function", T_OBJECT_EX, offsetof(Scoped, function), READONLY, nullptr}, {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot scoped_slots[] = {{Py_tp_new, reinterpret_cast<void*>(make_scoped)},           {Py_tp_call, reinterpret_cast<void*>(call_scoped)},
+                              {Py_tp_traverse, reinterpret_cast<void*>(traverse_scoped)}, {Py_tp_clear, reinterpret_cast<void*>(clear_scoped)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(drop_scoped)},      {Py_tp_members, scoped_members},
+                              {0, nullptr}};
+PyType_Spec scoped_spec = {"dynrun.Scoped", sizeof(Scoped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, scoped_slots};
+
+PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
+
+}  // namespace
+
+bool add_scopes(PyObject* module) {
+  Ref type = Ref::steal(PyType_FromSpec(&scoped_spec));
+  if (!type || PyModule_AddObjectRef(module, "_Scoped", type.get()) < 0) return false;
+  Ref function = Ref::steal(PyCFunction_New(&enter_method, nullptr));
+  if (!function || PyModule_AddObjectRef(module, "_enter", function.get()) < 0) return false;
+  trace::classify_as(function.get(), {trace::CallClass::kModelled, trace::Model::kScope});
+  return true;
+}
+
+}  // namespace dynrun::engine

@@ -1,0 +1,29 @@
+#pragma once
+// What `dynrun.compile` and `dynrun.optimize` ask for the code that runs inside them, on this thread. Needs the GIL.
+
+#include "engine/exports.h"
+
+#include <Python.h>
+
+#include <optional>
+
+namespace dynrun::engine {
+
+struct Scope {
+  int backend = 0;           // whose code segments get: Engine's number of it, 0 its own
+  bool fullgraph = false;    // a break is an error
+  bool at_once = false;      // recorded at first sight, compiled at once
+  std::optional<DynrunDynamic> dynamic;
+
+  /// Segments of one key may stand in for each other.
+  int key() const { return backend * 2 + (fullgraph ? 1 : 0); }
+  /// That of the code that runs now.
+  static Scope& here();
+};
+
+/// Adds to the module `_Scoped(function, scope)`, which calls a function inside a scope, and `_enter(scope)`, which makes a scope
+/// the present one and gives the one before. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None); a back end is
+/// a Python function as Engine::lower_with takes it. False with a Python error set.
+bool add_scopes(PyObject* module);
+
+}  // namespace dynrun::engine

@@ -1,0 +1,105 @@
+"""Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
+
+import functools
+import importlib.metadata
+
+import dynrun
+
+GROUP = "torch_dynamo_backends"
+OWN = ("dynrun", "eager", "inductor")
+MOST_CODES = 64  # that inductor keeps of one graph, for different sizes
+
+
+def names():
+    return sorted({*OWN, *(point.name for point in importlib.metadata.entry_points(group=GROUP))})
+
+
+def scope(backend, fullgraph, dynamic, mode, options):
+    """The engine's form of what compile() and optimize() were given."""
+    options = tuple(sorted(options.items())) if options else ()
+    return (None if backend == "dynrun" else lowering(backend, mode, options), bool(fullgraph), True, None if dynamic is None else bool(dynamic))
+
+
+def lowering(backend, mode=None, options=()):
+    """The one function for this back end: the engine knows it by its identity."""
+    try:
+        return known_lowering(backend, mode, options)
+    except TypeError:  # an option that cannot be hashed
+        return new_lowering(backend, mode, options)
+
+
+@functools.cache
+def known_lowering(backend, mode, options):
+    return new_lowering(backend, mode, options)
+
+
+def new_lowering(backend, mode, options):
+    if backend == "eager":
+        return lower_eager
+    if backend == "inductor":
+        return functools.partial(lower_inductor, inductor_settings(mode, dict(options)))
+    compiler = backend if callable(backend) else named(backend)
+    keywords = {}
+    if mode and mode != "default":
+        keywords["mode"] = mode
+    if options:
+        keywords["options"] = dict(options)
+    return functools.partial(lower_by, compiler, keywords)
+
+
+def named(name):
+    """The callable of an installed package, or of torch's registry."""
+    if not isinstance(name, str):
+        raise TypeError(f"a back end is a name or a callable, not {type(name).__name__!r}")
+    for point in importlib.metadata.entry_points(group=GROUP, name=name):
+        return point.load()
+    from torch._dynamo.backends import registry
+    return registry.lookup_backend(name)
+
+
+def lower_by(compiler, keywords, description, inputs):
+    module = dynrun._part("_fx").graph_module(description, inputs)
+    try:
+        code = compiler(module, list(inputs), **keywords)
+    except Exception as error:
+        from torch._dynamo.exc import BackendCompilerFailed
+        raise BackendCompilerFailed(compiler, error, None).with_traceback(error.__traceback__) from None
+    if not callable(code):
+        raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
+    return code
+
+
+def lower_eager(description, inputs):
+    return dynrun._part("_fx").graph_module(description).forward
+
+
+def inductor_settings(mode, options):
+    from torch import _TorchCompileInductorWrapper
+    return _TorchCompileInductorWrapper(mode or "default", options, None).config
+
+
+def lower_inductor(settings, description, inputs):
+    """Code for each choice of sizes and numbers, made when it is first met. The graph runs as it is where inductor cannot."""
+    from torch._inductor.compile_fx import compile_fx
+    module = dynrun._part("_fx").graph_module(description, inputs)
+    codes = {}
+
+    def key(value):
+        return value if isinstance(value, (int, float, complex)) else (value.dtype, value.device, value.shape, value.stride(), value.requires_grad)
+
+    def made(values):
+        import copy
+        if len(codes) >= MOST_CODES:
+            codes.pop(next(iter(codes)))
+        with dynrun._part("_fx").quiet():
+            return compile_fx(copy.deepcopy(module), list(values), config_patches=settings)
+
+    def run(*values):
+        sizes = tuple(map(key, values))
+        code = codes.get(sizes)
+        if code is None:
+            code = codes[sizes] = made(values)
+        return code(*values)
+
+    codes[tuple(map(key, inputs))] = made(inputs)
+    return run

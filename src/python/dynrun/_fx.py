@@ -1,0 +1,185 @@
+"""A recorded graph as a torch.fx.GraphModule: one call of an operator (torch.ops) a node, under the modes it was recorded in."""
+
+import builtins
+import contextlib
+import keyword
+import linecache
+import operator
+import re
+
+import torch
+import torch.fx
+
+
+def graph_module(description, inputs=None):
+    """The module for what src/engine/fx_bridge.h describes; its nodes carry `val` and `example_value` where example inputs are given."""
+    return Builder(description, inputs).build()
+
+
+@contextlib.contextmanager
+def quiet():
+    """Python's warnings about how a compiler uses torch are not the program's."""
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def identifier(name):
+    """The nearest name that an argument or a variable may have, and that hides no builtin."""
+    text = re.sub(r"\W+", "_", name).strip("_") or "value"
+    if text[0].isdigit():
+        return f"_{text}"
+    return f"{text}_" if text == "self" or keyword.iskeyword(text) or hasattr(builtins, text) else text
+
+
+class Builder:
+    def __init__(self, description, inputs):
+        self.values, self.nodes, self.sources = description["values"], description["nodes"], description["sources"]
+        self.inputs, self.outputs = description["inputs"], description["outputs"]
+        self.graph, self.made, self.source = torch.fx.Graph(), {}, -1
+        self.examples = None if inputs is None else self.fake_values(inputs)
+        # Modes matter to operators on what takes part in autograd, and to those that autocast knows.
+        self.gradients = any(isinstance(type_, tuple) and type_[4] for _, type_ in self.values)
+
+    def fake_values(self, inputs):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        values = {}
+        for number, (_, type_) in enumerate(self.values):
+            if isinstance(type_, tuple) and not type_[5] and len(type_[2]) == len(type_[3]):
+                dtype, device, sizes, strides, requires_grad, _ = type_
+                with mode, torch.no_grad():
+                    values[number] = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
+                if requires_grad and (dtype.is_floating_point or dtype.is_complex):
+                    values[number].requires_grad_()
+        for number, value in zip(self.inputs, inputs):
+            if not isinstance(value, torch.Tensor):
+                values[number] = value
+        return values
+
+    def build(self):
+        for number in self.inputs:
+            self.note(self.graph.placeholder(self.unique(identifier(self.values[number][0]))), number)
+        outside = Modes(self)
+        for node in self.nodes:
+            self.source = node[7]
+            outside.enter(node[6])
+            self.add(*node[:6])
+        outside.leave()
+        self.source = -1
+        self.graph.output(tuple(None if number is None else self.made[number] for number in self.outputs))
+        module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
+        module.graph.lint()
+        return module
+
+    def unique(self, name):
+        taken = {node.target for node in self.graph.nodes if node.op == "placeholder"}
+        free, count = name, 1
+        while free in taken:
+            free, count = f"{name}_{count}", count + 1
+        return free
+
+    def add(self, operator_name, overload, arguments, keywords, outputs, lengths):
+        space, name = operator_name.split("::")
+        target = getattr(getattr(getattr(torch.ops, space), name), overload)
+        arguments = tuple(self.argument(argument) for argument in arguments)
+        keywords = {key: self.argument(argument) for key, argument in keywords.items()}
+        node = self.graph.create_node("call_function", target, arguments, keywords, name=identifier(name))
+        self.trace(node)
+        self.bind(node, outputs, lengths)
+
+    def argument(self, argument):
+        if isinstance(argument, tuple):
+            return None if argument[0] is None else self.made[argument[0]]
+        if isinstance(argument, list):
+            return [self.argument(item) for item in argument]
+        return argument
+
+    def bind(self, node, outputs, lengths):
+        """Gives each value that the node makes a node of its own."""
+        if lengths == [-1]:
+            return self.note(node, outputs[0])
+        at = 0
+        for index, length in enumerate(lengths):
+            whole = node if len(lengths) == 1 else None
+            if length < 0:
+                self.note_item(node, index, outputs[at])
+                at += 1
+                continue
+            whole = whole or self.item(node, index)
+            for position in range(length):
+                self.note_item(whole, position, outputs[at + position])
+            at += length
+        return None
+
+    def item(self, node, index):
+        made = self.graph.call_function(operator.getitem, (node, index))
+        self.trace(made)
+        return made
+
+    def note_item(self, node, index, number):
+        if number is not None:
+            self.note(self.item(node, index), number)
+
+    def note(self, node, number):
+        if number is None:
+            return
+        self.made[number] = node
+        type_ = self.values[number][1]
+        if isinstance(type_, tuple):
+            from torch.fx.passes.shape_prop import TensorMetadata
+            node.meta["tensor_meta"] = TensorMetadata(torch.Size(type_[2]), type_[0], type_[4], tuple(type_[3]), None, False, {})
+        if self.examples is not None and number in self.examples:
+            node.meta["val"] = node.meta["example_value"] = self.examples[number]
+
+    def trace(self, node):
+        if self.source >= 0:
+            file, function, line = self.sources[self.source]
+            text = linecache.getline(file, line).strip()
+            node.stack_trace = f'  File "{file}", line {line}, in {function}\n    {text}\n'
+
+
+class Modes:
+    """Switches gradient, inference and autocast mode where the program did. The graph begins and ends as its first node's caller."""
+
+    def __init__(self, builder):
+        self.builder = builder
+        self.grad, self.inference, self.autocast = torch.is_grad_enabled(), None, None
+        self.outside = self.grad
+        self.entry_inference = torch.is_inference_mode_enabled()
+
+    def call(self, function, *arguments):
+        return self.builder.graph.call_function(function, arguments)
+
+    def enter(self, mode):
+        grad, inference, autocast, dtype = mode
+        self.enter_inference(inference)
+        self.enter_autocast(dtype if autocast else None)
+        if self.builder.gradients and not inference and grad != self.grad:
+            self.call(torch._C._set_grad_enabled, grad)
+            self.grad = grad
+
+    def enter_inference(self, inference):
+        if inference == (self.entry_inference if self.inference is None else not self.entry_inference):
+            return
+        if self.inference is not None:
+            self.call(torch.autograd.grad_mode._exit_inference_mode, self.inference)
+            self.inference = None
+        else:
+            self.inference = self.call(torch.autograd.grad_mode._enter_inference_mode, inference)
+
+    def enter_autocast(self, dtype):
+        if dtype == (self.autocast and self.autocast[0]):
+            return
+        if self.autocast is not None:
+            self.call(torch.amp.autocast_mode._exit_autocast, self.autocast[1])
+            self.autocast = None
+        if dtype is not None:
+            self.autocast = dtype, self.call(torch.amp.autocast_mode._enter_autocast, "cpu", dtype, True, False)
+
+    def leave(self):
+        self.enter_autocast(None)
+        self.enter_inference(self.entry_inference)
+        if self.grad != self.outside:
+            self.call(torch._C._set_grad_enabled, self.outside)

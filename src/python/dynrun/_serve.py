@@ -1,0 +1,110 @@
+"""torch.compile under dynrun: the same arguments, dynrun's recorder and kernels. Installed when torch has been imported."""
+
+import functools
+import os
+import sys
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Settings of torch._dynamo.config that have a meaning here, or that only say how much Dynamo tells of itself.
+HONOURED = {"disable", "assume_static_by_default", "automatic_dynamic_shapes", "dynamic_shapes"}
+SILENT = {"verbose", "suppress_errors", "log_file_name", "cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit",
+          "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "inline_inbuilt_nn_modules", "force_parameter_static_shapes", "optimize_ddp",
+          "specialize_int", "specialize_float", "guard_nn_modules", "fail_on_recompile_limit_hit", "fail_on_cache_limit_hit", "allow_unspec_int_on_nn_module"}
+told = set()
+
+
+def settings():
+    """The program's own settings of torch._dynamo.config; what has no meaning here is named, once."""
+    config = sys.modules.get("torch._dynamo.config")
+    if config is None:
+        return {}
+    found = {}
+    for name, entry in getattr(config, "_config", {}).items():
+        value = getattr(entry, "user_override", None)
+        if isinstance(value, (bool, int, float, str)) and value != getattr(entry, "default", None):
+            found[name] = value
+    for name in found.keys() - HONOURED - SILENT - told:
+        told.add(name)
+        print(f"dynrun: torch._dynamo.config.{name} is ignored: it is about how torch.compile records, which dynrun does in its own way", file=sys.stderr)
+    return found
+
+
+def is_off(found):
+    return bool(found.get("disable")) or os.environ.get("TORCHDYNAMO_DISABLE") == "1" or os.environ.get("TORCH_COMPILE_DISABLE") == "1"
+
+
+def dynamic_of(dynamic, found):
+    if dynamic is None and found.get("assume_static_by_default") is False:
+        return True
+    if dynamic is None and (found.get("automatic_dynamic_shapes") is False or found.get("dynamic_shapes") is False):
+        return False
+    return dynamic
+
+
+def install():
+    """Puts dynrun's in the place of torch.compile."""
+    import torch
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+        if model is None:
+            def decorate(fn):
+                if fn is None:
+                    raise RuntimeError("Model can't be None")
+                return compile(fn, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+            return decorate
+        found = settings()
+        refused = (mode is not None and options is not None) or (mode is not None and mode not in MODES) or not callable(model)
+        if refused or disable or is_off(found) or torch.compiler.is_exporting():
+            return original(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+        if options and backend == "inductor":
+            torch._TorchCompileInductorWrapper(None, {k: v for k, v in options.items() if k not in ("guard_filter_fn", "use_aoti")}, dynamic)  # checks them
+        import dynrun
+        own = backend == "inductor"
+        scope = dynrun._part("_backends").scope("dynrun" if own else backend, fullgraph, dynamic_of(dynamic, found), None if own else mode, None if own else options)
+        return dynrun._part("_wrap").compiled(model, scope)
+
+    torch.compile = compile
+
+
+def serve_dynamo():
+    """torch._dynamo has been imported: what it offers programs means the same to dynrun."""
+    import dynrun
+    import torch._dynamo as dynamo
+    from torch._dynamo import decorators, eval_frame
+
+    disable, reset = decorators.disable, dynamo.reset
+
+    @functools.wraps(disable)
+    def disable_both(fn=None, recursive=True, *, reason=None, wrapping=True):
+        if not wrapping or not recursive:  # torch's own use; or the function alone, which runs as it is in any case
+            return disable(fn, recursive, reason=reason, wrapping=wrapping)
+        if fn is None:
+            return lambda fn: disable_both(fn, reason=reason)
+        inner = eval_frame.innermost_fn(fn)
+        if not callable(inner) or isinstance(inner, (type, dynamo.eval_frame.torch.nn.Module)):
+            return disable(fn, recursive, reason=reason)
+        return disabled(inner, reason)
+
+    def disabled(fn, reason):
+        @functools.wraps(fn)
+        def _fn(*args, **kwargs):
+            dynrun._disable(True)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                dynrun._disable(False)
+        _fn._torchdynamo_disable, _fn._torchdynamo_disable_msg, _fn._torchdynamo_orig_callable, _fn._torchdynamo_wrapper_id = True, reason, fn, id(_fn)
+        return _fn
+
+    @functools.wraps(reset)
+    def reset_both():
+        reset()
+        dynrun.reset()
+
+    for module in (dynamo, decorators):
+        module.graph_break = dynrun.graph_break
+        module.disable = disable_both
+    dynamo.reset = reset_both
+    dynrun._part("_wrap").join_torch(eval_frame)
