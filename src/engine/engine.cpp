@@ -446,6 +446,7 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
 }
 
 void Engine::count_break(const trace::Break& why) {
+  if (why.line.file.rfind("<dynrun>", 0) == 0) return;  // dynrun's own helpers are not the program's
   const trace::BreakInfo& info = trace::break_info(why.id);
   for (report::GraphBreak& known : report_.graph_breaks) {
     if (known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file) {

@@ -27,6 +27,15 @@ PyObject* disable_here(PyObject*, PyObject* on) {
   return none();
 }
 
+/// _apart(function, *arguments, **keywords): calls it with dynrun switched off.
+PyObject* call_apart(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  if (count < 1) return PyErr_Format(PyExc_TypeError, "_apart() needs a function");
+  ++Engine::disabled_depth();
+  PyObject* result = PyObject_Vectorcall(arguments[0], arguments + 1, static_cast<std::size_t>(count - 1), names);
+  --Engine::disabled_depth();
+  return result;
+}
+
 PyObject* stats_text(PyObject*, PyObject*) {
   std::string text = report::to_json(engine()->report());
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
@@ -62,6 +71,7 @@ PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongL
 
 PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},
+                         {"_apart", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_apart)), METH_FASTCALL | METH_KEYWORDS, nullptr},
                          {"_stats", stats_text, METH_NOARGS, nullptr},
                          {"_call_class", call_class, METH_O, "The class of a C callable or of a tensor's attribute: see trace/callables.h."},
                          {"_operator_count", operator_count, METH_NOARGS, "Top-level operators on the threads that count, since the start."},
@@ -81,6 +91,7 @@ PyObject* make_module() {
   if (!module || !add_scopes(module.get())) return nullptr;
   PyObject* dict = PyModule_GetDict(module.get());
   trace::classify_as(PyDict_GetItemString(dict, "graph_break"), {trace::CallClass::kModelled, trace::Model::kBreak});
+  trace::classify_as(PyDict_GetItemString(dict, "_apart"), {trace::CallClass::kModelled, trace::Model::kDisable});
   trace::classify_as(PyDict_GetItemString(dict, "_disable"), {trace::CallClass::kModelled, trace::Model::kDisable});
   if (PyDict_SetItemString(dict, "__builtins__", PyEval_GetBuiltins()) < 0) return nullptr;
   const std::string text(*python_source("__init__"));

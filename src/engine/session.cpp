@@ -186,14 +186,19 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
 Decision Session::probe() {
   bool raised = handed_by_ != nullptr && (machine_.top != handed_by_ || machine_.top->pc != handed_pc_);
   handed_by_ = nullptr;
-  if (Engine::disabled_depth() > 0 || raised) {
+  if (raised) {
     detach();
     return Decision::kResume;
   }
-  if (machine_.top != base_ && machine_.top->pc == 0 && engine_.runs_apart(machine_.top->code->object)) {
+  const bool disabled = Engine::disabled_depth() > 0;
+  if (machine_.top != base_ && machine_.top->pc == 0 && (disabled || engine_.runs_apart(machine_.top->code->object))) {
     handed_by_ = machine_.top->caller;
     handed_pc_ = handed_by_->pc;
     return Decision::kHandOver;
+  }
+  if (disabled) {  // until the block ends
+    step(1);
+    return Decision::kResume;
   }
   Entry& entry = engine_.entry_at(base_, machine_.top);
   if (runs_plain(entry)) {

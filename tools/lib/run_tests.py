@@ -25,7 +25,8 @@ FULL_RUNS = {"cli": [(), ("--vm=all",)],
 FUZZ_MODES = ("plain", "extern", "extern+guards", "extern+drop", "extern+first", "extern+verify", "extern+open", "open+verify")
 FULL_RUNS["fuzz"] = [("--seed=2000", "--count=700", f"--modes={mode}") for mode in FUZZ_MODES]
 QUICK_RUNS["fuzz"] = [("--seed=2000", "--count=50", "--modes=extern")]
-MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "sizes.py")}  # beside run.py, each run once
+MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "sizes.py"), "models": ("backends.py",)}  # beside run.py, each run once
+SLOW_PROGRAMS = ("backends.py",)  # not in a quick run
 LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
 
@@ -103,7 +104,8 @@ def run_unit(build, text, environment, total):
 
 def run_suite(folder, text, quick, environment, total):
     runs = [("run.py", *options) for options in (QUICK_RUNS if quick else FULL_RUNS).get(folder.name, [("--quick",) if quick else ()])]
-    for program, *options in runs + [(program,) for program in MORE_PROGRAMS.get(folder.name, ())]:
+    more = [(program,) for program in MORE_PROGRAMS.get(folder.name, ()) if not (quick and program in SLOW_PROGRAMS)]
+    for program, *options in runs + more:
         name = " ".join((folder.name, *([program] if program != "run.py" else []), *options))
         print(f"{name}:", flush=True)
         start = time.monotonic()

@@ -115,11 +115,7 @@ class disable:
     def __call__(self, *args: _Any, **kwargs: _Any) -> _Any:
         if self._fn is None:
             return disable(*args, **kwargs)
-        _disable(True)
-        try:
-            return self._fn(*args, **kwargs)
-        finally:
-            _disable(False)
+        return _apart(self._fn, *args, **kwargs)
 
     def __get__(self, instance: _Any, owner: _Any = None) -> _Any:
         return self if instance is None else _functools.partial(self, instance)
@@ -130,7 +126,7 @@ def explain(fn: _Any) -> _Any:
 
     Runs the call once, recorded from scratch, and tells what became of it: `graph_count`, `graph_break_count`, `op_count`, `graphs`
     (torch.fx.GraphModule), `breaks` (dicts with id, reason, file, line, function, count). Its text is for people."""
-    return lambda *args, **kwargs: _part("_explain").explain(fn, args, kwargs)
+    return lambda *args, **kwargs: _apart(_part, "_explain").explain(fn, args, kwargs)
 
 
 def export(fn: _Any, *args: _Any, **kwargs: _Any) -> _Any:
@@ -153,4 +149,4 @@ def stats() -> dict:
     """stats() -> dict
 
     What has been run, recorded and replayed since the start or the last reset_stats()."""
-    return _json.loads(_stats())
+    return _apart(_json.loads, _stats())

@@ -90,11 +90,7 @@ def serve_dynamo():
     def disabled(fn, reason):
         @functools.wraps(fn)
         def _fn(*args, **kwargs):
-            dynrun._disable(True)
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                dynrun._disable(False)
+            return dynrun._apart(fn, *args, **kwargs)
         _fn._torchdynamo_disable, _fn._torchdynamo_disable_msg, _fn._torchdynamo_orig_callable, _fn._torchdynamo_wrapper_id = True, reason, fn, id(_fn)
         return _fn
 

@@ -1,0 +1,256 @@
+"""Custom back ends: what they are given, how often, and what becomes of what they return."""
+
+import importlib
+import pathlib
+import sys
+import tempfile
+
+import dynrun
+import torch
+from support import Graphs, raises, same
+
+
+def test_each_graph_once():
+    graphs = Graphs()
+    f = dynrun.compile(lambda x, y: torch.relu(x) + y, backend=graphs)
+    for step in range(5):
+        x, y = torch.randn(2, 3), torch.randn(3)
+        same(f(x, y), torch.relu(x) + y)
+    assert len(graphs.modules) == 1 and graphs.calls == 4, (len(graphs.modules), graphs.calls)
+    assert graphs.names() == ["aten::relu", "aten::add.Tensor"], graphs.names()
+    assert [tuple(value.shape) for value in graphs.inputs[0]] == [(2, 3), (3,)]
+
+
+def test_sizes_that_change_are_one_more_graph():
+    graphs = Graphs()
+    f = dynrun.compile(lambda x: (x.reshape(-1, 2) * x.shape[0]).sum(0), backend=graphs)
+    for size in (2, 4, 6, 8, 10, 4):
+        x = torch.randn(size, 2)
+        same(f(x), (x.reshape(-1, 2) * size).sum(0))
+    assert len(graphs.modules) == 2, len(graphs.modules)
+
+
+def test_dynamic_from_the_start():
+    graphs = Graphs()
+    f = dynrun.compile(lambda x: x.sin().sum(0), backend=graphs, dynamic=True)
+    for size in (2, 4, 6, 8):
+        f(torch.randn(size, 3))
+    assert len(graphs.modules) == 1, len(graphs.modules)
+
+
+def test_numbers_that_change_are_inputs():
+    graphs = Graphs()
+
+    class Counter:
+        def __init__(self):
+            self.step = 0
+
+        def __call__(self, x):
+            self.step += 1
+            return x * self.step
+
+    counter = Counter()
+    f = dynrun.compile(counter, backend=graphs)
+    for step in range(1, 8):
+        same(f(torch.ones(2)), torch.full((2,), float(step)))
+    assert len(graphs.modules) <= 2, len(graphs.modules)
+
+
+def test_module_with_parameters():
+    graphs = Graphs()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU()).eval()
+    fast = dynrun.compile(model, backend=graphs)
+    x = torch.randn(5, 4)
+    for _ in range(3):
+        same(fast(x), model(x))
+    assert graphs.names() == ["aten::linear", "aten::batch_norm", "aten::relu"], graphs.names()
+    node = next(node for node in graphs.modules[0].graph.nodes if node.op == "call_function")
+    assert node.meta["val"].shape == (5, 8) and "linear.py" in node.stack_trace, node.meta
+    text = graphs.modules[0].print_readable(print_output=False)
+    assert "# File: " in text and "torch.ops.aten.linear.default" in text, text
+    graphs.modules[0].recompile()
+
+
+def test_gradients_flow():
+    for backend in ("eager", Graphs()):
+        model = torch.nn.Linear(3, 2)
+        fast = dynrun.compile(model, backend=backend)
+        x = torch.randn(4, 3, requires_grad=True)
+        for _ in range(3):
+            model.zero_grad()
+            x.grad = None
+            fast(x).square().sum().backward()
+            got = [x.grad.clone(), model.weight.grad.clone()]
+            model.zero_grad()
+            x.grad = None
+            model(x).square().sum().backward()
+            same(got, [x.grad, model.weight.grad])
+
+
+def test_modes_inside():
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            z = y + 1
+        with torch.autocast("cpu", torch.bfloat16):
+            w = x @ x.t()
+        return y, z, w
+
+    graphs = Graphs()
+    fast = dynrun.compile(f, backend=graphs)
+    x = torch.randn(3, 3, requires_grad=True)
+    for _ in range(3):
+        got, expected = fast(x), f(x)
+        same(got, expected)
+        assert [v.requires_grad for v in got] == [v.requires_grad for v in expected] and got[2].dtype == torch.bfloat16
+    assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+
+
+def test_writes_outside():
+    graphs = Graphs()
+    total = torch.zeros(3)
+
+    def f(x):
+        total.add_(x)
+        return total * 2
+
+    fast = dynrun.compile(f, backend=graphs)
+    for step in range(1, 5):
+        same(fast(torch.ones(3)), torch.full((3,), 2.0 * step))
+    assert len(graphs.modules) == 1 and graphs.names()[0] == "aten::add_.Tensor", graphs.names()
+
+
+def test_random_stream():
+    def f(x):
+        return torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+
+    fast = dynrun.compile(f, backend="eager")
+    x = torch.ones(4, 4)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        got, state = fast(x), torch.get_rng_state()
+        torch.manual_seed(seed)
+        same(got, f(x))
+        assert torch.equal(state, torch.get_rng_state())
+
+
+def test_outputs_of_every_kind():
+    def f(x, y):
+        a, b = x.chunk(2)
+        return x, a, [b, None, 3], {"max": x.max(0), "y": y.t()}, (x > 0).sum().item() * 0 + 1
+
+    graphs = Graphs()
+    fast = dynrun.compile(f, backend=graphs)
+    x, y = torch.randn(4, 3), torch.randn(2, 5)
+    for _ in range(3):
+        got, expected = fast(x, y), f(x, y)
+        assert got[0] is x and got[1]._base is x and got[3]["y"]._base is y
+        same(got[1:3], expected[1:3])
+        same(tuple(got[3]["max"]), tuple(expected[3]["max"]))
+        assert type(got[3]["max"]) is type(expected[3]["max"]) and got[4] == 1
+
+
+def test_compiler_that_fails():
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    def refuses(module, inputs):
+        raise ValueError("not this one")
+
+    fast = dynrun.compile(lambda x: x + 1, backend=refuses)
+    for _ in range(3):
+        raises(BackendCompilerFailed, lambda: fast(torch.ones(2)), "backend='refuses' raised", "ValueError: not this one")
+    raises(TypeError, lambda: dynrun.compile(lambda x: x + 1, backend=lambda module, inputs: 3)(torch.ones(2)), "int instead of a callable")
+
+
+def test_code_that_fails():
+    """Code that raises before anything was written gives way to the operators; what it raises behind a write is raised."""
+    def fails(*values):
+        raise ValueError("at run time")
+
+    fast = dynrun.compile(lambda x: x * 3, backend=Graphs(fails))
+    for _ in range(3):
+        same(fast(torch.ones(2)), torch.full((2,), 3.0))
+    total = torch.zeros(2)
+
+    def writes(x):
+        total.add_(x)
+        return total + 1
+
+    fast = dynrun.compile(writes, backend=Graphs(fails))
+    fast(torch.ones(2))
+    raises(ValueError, lambda: fast(torch.ones(2)), "at run time")
+    short = dynrun.compile(lambda x: x * 3, backend=Graphs(lambda *values: ()))
+    for _ in range(3):
+        same(short(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_operator_that_raises_in_its_line():
+    def look_up(table, index):
+        found = table[index]
+        return found * 2
+
+    fast = dynrun.compile(look_up, backend="eager")
+    table = torch.randn(4, 2)
+    for _ in range(3):
+        fast(table, torch.tensor([0, 1]))
+    error = raises(IndexError, lambda: fast(table, torch.tensor([0, 9])), "out of bounds")
+    last = error.__traceback__
+    while last.tb_next:
+        last = last.tb_next
+    assert last.tb_frame.f_code is look_up.__code__ and last.tb_lineno == look_up.__code__.co_firstlineno + 1
+
+
+def test_same_function_with_two_back_ends():
+    first, second = Graphs(), Graphs()
+
+    def f(x):
+        return x.sin()
+
+    a, b = dynrun.compile(f, backend=first), dynrun.compile(f, backend=second)
+    for _ in range(3):
+        a(torch.ones(2)), b(torch.ones(2)), f(torch.ones(2))
+    assert len(first.modules) == len(second.modules) == 1 and first.calls == second.calls == 2
+
+
+def test_compiled_inside_compiled():
+    inner_graphs, outer_graphs = Graphs(), Graphs()
+    inner = dynrun.compile(lambda x: x.cos(), backend=inner_graphs)
+    outer = dynrun.compile(lambda x: inner(x.sin()) + 1, backend=outer_graphs)
+    for _ in range(4):
+        same(outer(torch.ones(2)), torch.ones(2).sin().cos() + 1)
+    assert len(inner_graphs.modules) == 1 and len(outer_graphs.modules) == 2, (len(inner_graphs.modules), len(outer_graphs.modules))
+
+
+def test_names():
+    assert {"dynrun", "eager", "inductor"} <= set(dynrun.list_backends())
+    raises(RuntimeError, lambda: dynrun.compile(lambda x: x, backend="nope"), "Invalid backend: 'nope'")
+    raises(TypeError, lambda: dynrun.compile(lambda x: x, backend=3), "a name or a callable")
+
+
+def test_installed_package():
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "given_backend.py").write_text("seen = []\ndef given(module, inputs):\n    seen.append(module)\n    return module.forward\n")
+        (root / "given-1.0.dist-info").mkdir()
+        (root / "given-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: given\nVersion: 1.0\n")
+        (root / "given-1.0.dist-info" / "entry_points.txt").write_text("[torch_dynamo_backends]\ngiven = given_backend:given\n")
+        sys.path.insert(0, folder)
+        importlib.invalidate_caches()
+        assert "given" in dynrun.list_backends()
+        fast = dynrun.compile(lambda x: x + 1, backend="given")
+        fast(torch.ones(2))
+        import given_backend
+        assert len(given_backend.seen) == 1
+
+
+def test_options_are_handed_on():
+    given = []
+
+    def takes(module, inputs, *, mode=None, options=None):
+        given.append((mode, options))
+        return module.forward
+
+    dynrun.compile(lambda x: x + 1, backend=takes, options={"a": [1]})(torch.ones(2))
+    dynrun.compile(lambda x: x + 2, backend=takes, mode="max-autotune")(torch.ones(2))
+    dynrun.compile(lambda x: x + 3, backend=takes)(torch.ones(2))
+    assert given == [(None, {"a": [1]}), ("max-autotune", None), (None, None)], given

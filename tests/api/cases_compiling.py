@@ -1,0 +1,209 @@
+"""dynrun.compile, optimize, disable and graph_break."""
+
+import copy
+import pickle
+import threading
+
+import dynrun
+import torch
+from support import Graphs, raises, same
+
+
+def test_decorators():
+    @dynrun.compile
+    def f(x):
+        "doc"
+        return x + 1
+
+    @dynrun.compile(fullgraph=True, dynamic=True)
+    def g(x, *, k=2):
+        "text"
+        return x * k
+
+    assert f.__name__ == "f" and g.__name__ == "g" and g.__doc__ == "text"
+    for _ in range(3):
+        same(f(torch.ones(2)), torch.full((2,), 2.0))
+        same(g(torch.ones(2), k=3), torch.full((2,), 3.0))
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.note = "kept"
+
+    def forward(self, x):
+        return self.linear(x).relu()
+
+
+def test_methods():
+    graphs = Graphs()
+
+    class Model(Layer):
+        @dynrun.compile(backend=graphs)
+        def forward(self, x):
+            return self.linear(x).relu()
+
+    models = [Model(), Model()]
+    for model in models * 3:
+        same(model(torch.ones(1, 3)), model.linear(torch.ones(1, 3)).relu())
+    assert len(graphs.modules) == 1, len(graphs.modules)  # whose weights they are is an input
+
+
+def test_module_stands_for_its_own():
+    model = Layer()
+    fast = dynrun.compile(model, backend="eager")
+    assert fast.note == "kept" and fast.linear is model.linear and fast._orig_mod is model
+    fast.note = "new"
+    assert model.note == "new"
+    fast.eval()
+    assert not model.training and not fast.training
+    assert list(fast.state_dict()) == ["_orig_mod.linear.weight", "_orig_mod.linear.bias"]
+    assert [name for name, _ in fast.named_parameters()] == ["_orig_mod.linear.weight", "_orig_mod.linear.bias"]
+    assert "Layer" in repr(fast) and type(fast).__name__ == "OptimizedModule" and "note" in dir(fast)
+    raises(TypeError, lambda: len(fast), "does not support len()")
+    assert len(dynrun.compile(torch.nn.Sequential(Layer()), backend="eager")) == 1
+    twin = copy.deepcopy(fast)
+    twin.linear.weight.data.zero_()
+    assert model.linear.weight.abs().sum() > 0 and type(twin).__name__ == "OptimizedModule"
+    again = pickle.loads(pickle.dumps(dynrun.compile(torch.nn.Linear(2, 2), fullgraph=True)))
+    assert again(torch.ones(1, 2)).shape == (1, 2)
+    del fast.note
+    assert not hasattr(model, "note")
+    fast(torch.ones(1, 3))
+    assert isinstance(fast, torch._dynamo.OptimizedModule)
+    same(fast(torch.ones(1, 3)), model(torch.ones(1, 3)))
+
+
+def test_fullgraph():
+    @dynrun.compile(fullgraph=True)
+    def branches(x):
+        y = x + 1
+        if y.sum() > 0:
+            return y * 2
+        return y
+
+    for _ in range(3):
+        error = raises(RuntimeError, lambda: branches(torch.ones(2)), "fullgraph=True: a branch on a tensor's value", f"{__file__}:", "torch.where")
+        assert f":{branches.__wrapped__.__code__.co_firstlineno + 3} in " in str(error), error
+        assert type(error) is torch._dynamo.exc.Unsupported
+    straight = dynrun.compile(lambda x: print("shown") or x + 1, fullgraph=True)
+    for _ in range(3):
+        straight(torch.ones(2))
+
+
+def test_fullgraph_after_plain_calls():
+    def branches(x):
+        return x * 2 if x.sum() > 0 else x
+
+    for _ in range(4):
+        branches(torch.ones(2))
+    raises(RuntimeError, lambda: dynrun.compile(branches, fullgraph=True)(torch.ones(2)), "fullgraph=True")
+    same(branches(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_optimize():
+    graphs = Graphs()
+
+    def f(x):
+        return x.sin() + 1
+
+    with dynrun.optimize(backend=graphs) as inside:
+        assert isinstance(inside, dynrun.optimize)
+        for _ in range(3):
+            f(torch.ones(2))
+        with dynrun.optimize():
+            f(torch.ones(2))
+        f(torch.ones(2))
+    f(torch.ones(2))
+    assert len(graphs.modules) == 1 and graphs.calls == 3, (len(graphs.modules), graphs.calls)
+
+    def fails():
+        with dynrun.optimize(backend=graphs):
+            raise KeyError("out")
+
+    raises(KeyError, fails)
+    f(torch.ones(3))
+    assert len(graphs.modules) == 1
+
+    @dynrun.optimize(fullgraph=True)
+    def branches(x):
+        return x if x.sum() > 0 else -x
+
+    raises(RuntimeError, lambda: branches(torch.ones(2)), "fullgraph=True")
+
+
+def test_scope_is_of_one_thread():
+    graphs, seen = Graphs(), []
+
+    def f(x):
+        return x.sin()
+
+    def other():
+        f(torch.ones(2))
+        seen.append(len(graphs.modules))
+
+    with dynrun.optimize(backend=graphs):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        f(torch.ones(2))
+    assert seen == [0] and len(graphs.modules) == 1, (seen, len(graphs.modules))
+
+
+def test_graph_break():
+    graphs = Graphs()
+
+    def f(x):
+        x = x.sin()
+        dynrun.graph_break("here")
+        return x.cos()
+
+    fast = dynrun.compile(f, backend=graphs)
+    for _ in range(4):
+        same(fast(torch.ones(2)), torch.ones(2).sin().cos())
+    assert [graphs.names(0), graphs.names(1)] == [["aten::sin"], ["aten::cos"]] and len(graphs.modules) == 2
+    assert "graph-break" in [found["id"] for found in dynrun.stats()["graph_breaks"]]
+    raises(RuntimeError, lambda: dynrun.compile(f, fullgraph=True)(torch.ones(2)), "dynrun.graph_break", "remove the call")
+
+
+def test_disable_inside():
+    graphs = Graphs()
+
+    @dynrun.disable
+    def apart(x):
+        return x.exp()
+
+    fast = dynrun.compile(lambda x: apart(x + 1) * 2, backend=graphs)
+    for _ in range(4):
+        same(fast(torch.zeros(2)), torch.full((2,), 2 * 2.718281828))
+    assert [graphs.names(0), graphs.names(1)] == [["aten::add.Tensor"], ["aten::mul.Tensor"]] and len(graphs.modules) == 2, [graphs.names(i) for i in range(len(graphs.modules))]
+    assert "disabled" in [found["id"] for found in dynrun.stats()["graph_breaks"]]
+
+
+def test_many_compiled_functions():
+    """Each has recordings of its own, however many share one function."""
+    graphs = Graphs()
+    layers = [dynrun.compile(Layer(), backend=graphs) for _ in range(40)]
+    x = torch.ones(1, 3)
+    for _ in range(3):
+        for layer in layers:
+            same(layer(x), layer._orig_mod.linear(x).relu())
+    assert len(graphs.modules) == 40 and graphs.calls == 80, (len(graphs.modules), graphs.calls)
+
+
+def test_wrong_arguments():
+    raises(TypeError, lambda: dynrun.compile(3), "takes a function or a module")
+    raises(TypeError, lambda: dynrun.compile(3, fullgraph=True), "takes a function or a module")
+    raises(TypeError, lambda: dynrun.compile(lambda x: x, dynamic="yes"), "None, True or False")
+    raises(TypeError, lambda: dynrun.compile(lambda x: x, fullgraph=3), "True or False")
+    raises(TypeError, lambda: dynrun.compile(lambda x: x, nope=3), "nope")
+
+
+def test_reset_forgets():
+    graphs = Graphs()
+    fast = dynrun.compile(lambda x: x.sin(), backend=graphs)
+    fast(torch.ones(2))
+    dynrun.reset()
+    fast(torch.ones(2))
+    assert len(graphs.modules) == 2

@@ -1,0 +1,113 @@
+"""torch.compile in a script that dynrun runs."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import dynrun
+import torch
+from support import Graphs, raises, same
+
+
+def segments():
+    return dynrun.stats()["segments_compiled"]
+
+
+def test_signature_stays():
+    assert str(inspect.signature(torch.compile)).startswith("(model") and torch.compile.__module__ == "torch" and "fullgraph" in torch.compile.__doc__
+
+
+def test_call_decorator_method():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        @torch.compile
+        def forward(self, x):
+            return self.linear(x).relu()
+
+    @torch.compile(fullgraph=True, dynamic=True, mode="reduce-overhead")
+    def f(x):
+        return x * 2
+
+    model, x = Model(), torch.ones(2, 3)
+    whole = torch.compile(torch.nn.Linear(3, 3))
+    plain = torch.nn.Linear(3, 3)
+    plain.compile()
+    for _ in range(3):
+        same(model(x), model.linear(x).relu())
+        same(f(x), x * 2)
+        same(whole(x), whole._orig_mod(x))
+        same(plain(x), torch.nn.functional.linear(x, plain.weight, plain.bias))
+    assert type(whole).__name__ == "OptimizedModule" and isinstance(whole, torch._dynamo.OptimizedModule)
+    assert segments() >= 4 and "torch._inductor.compile_fx" not in sys.modules
+
+
+def test_back_ends():
+    graphs = Graphs()
+    f = torch.compile(lambda x: x.sin().cos(), backend=graphs)
+    g = torch.compile(lambda x: x.sin().cos(), backend="eager")
+    for _ in range(3):
+        f(torch.ones(2)), g(torch.ones(2))
+    assert len(graphs.modules) == 1 and graphs.calls == 2
+
+
+def test_errors_are_torchs():
+    raises(RuntimeError, lambda: torch.compile(lambda x: x, mode="default", options={"a": 1}), "can't be specified at the same time")
+    raises(RuntimeError, lambda: torch.compile(lambda x: x, mode="nope"), "Unrecognized mode=nope")
+    raises(RuntimeError, lambda: torch.compile(lambda x: x, options={"nope": 1}), "Unexpected optimization option nope")
+    raises(RuntimeError, lambda: torch.compile(lambda x: x, backend="nope"), "Invalid backend")
+    raises(RuntimeError, lambda: torch.compile()(None), "Model can't be None")
+    breaks = torch.compile(lambda x: x if x.sum() > 0 else -x, fullgraph=True)
+    raises(torch._dynamo.exc.Unsupported, lambda: breaks(torch.ones(2)), "fullgraph=True")
+
+
+def test_what_is_switched_off():
+    f = torch.compile(lambda x: x + 1, disable=True)
+    f(torch.ones(2))
+    assert segments() == 0
+    torch._dynamo.config.disable = True
+    torch.compile(lambda x: x + 1)(torch.ones(2))
+    assert segments() == 0
+
+
+def test_dynamos_own_words():
+    graphs = Graphs()
+
+    @torch.compiler.disable
+    def apart(x):
+        return x.exp()
+
+    @torch._dynamo.disable(recursive=True)
+    def apart_too(x):
+        return x.log()
+
+    def f(x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return apart_too(apart(x.cos()).cosh())
+
+    fast = torch.compile(f, backend=graphs)
+    for _ in range(4):
+        same(fast(torch.ones(2)), torch.ones(2).sin().cos().exp().cosh().log())
+    names = [graphs.names(index) for index in range(len(graphs.modules))]
+    assert names == [["aten::sin"], ["aten::cos"], ["aten::cosh"]], names
+    assert apart.__name__ == "apart" and not torch.compiler.is_compiling()
+    torch._dynamo.reset()
+    fast(torch.ones(2))
+    assert len(graphs.modules) == 6
+
+
+def test_settings_are_named():
+    code = "import torch, torch._dynamo; torch._dynamo.config.skip_nnmodule_hook_guards = False; torch._dynamo.config.verbose = True\nfor _ in range(2): torch.compile(lambda x: x + 1)(torch.ones(2))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stderr.count("torch._dynamo.config.skip_nnmodule_hook_guards is ignored") == 1 and "verbose" not in ran.stderr, ran.stderr
+
+
+def test_keep():
+    code = "import torch; print(torch.compile.__code__.co_filename.endswith('torch/__init__.py'))"
+    for option, expected in (("serve", "False"), ("keep", "True")):
+        ran = subprocess.run([os.environ.get("DYNRUN", sys.executable), f"--torch-compile={option}", "-c", code], capture_output=True, text=True)
+        assert ran.stdout.strip() == expected, (option, ran)
