@@ -219,8 +219,11 @@ std::string write_empty_report() {
         state.options->explain == kDynrunExplainJson ? report::to_json(nothing) : report::to_text(nothing);
     std::fputs(text.c_str(), stderr);
   }
-  if (state.options->stats_file.empty()) return {};
-  return report::write_file(state.options->stats_file, report::to_json(nothing)).value_or("");
+  for (const std::string* file : {&state.options->stats_file, &state.options->explain_file}) {
+    if (file->empty()) continue;
+    if (auto wrong = report::write_file(*file, report::to_json(nothing))) return *wrong;
+  }
+  return {};
 }
 
 PyObject* stop_engine(PyObject*, PyObject*) {
@@ -296,6 +299,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .vm = options.vm,
       .explain = options.explain,
       .stats_file = options.stats_file.empty() ? nullptr : options.stats_file.c_str(),
+      .explain_file = options.explain_file.empty() ? nullptr : options.explain_file.c_str(),
       .dumps = state.dumps.data(),
       .dump_count = state.dumps.size(),
       .stress = options.stress,
@@ -311,7 +315,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
 }
 
 void attach_engine() {
-  if (!state.options->stats_file.empty() || state.options->explain != kDynrunExplainNone) register_exit_function();
+  if (!state.options->stats_file.empty() || !state.options->explain_file.empty() || state.options->explain != kDynrunExplainNone) register_exit_function();
   if (state.options->vm == kDynrunVmOff) return;
   const PythonApi& api = *state.api;
   state.watcher = api.PyDict_AddWatcher(modules_changed);

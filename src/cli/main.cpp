@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/python_api.h"
 #include "cli/stack.h"
+#include "report/breaks.h"
 #include "report/report.h"
 
 #include <filesystem>
@@ -87,9 +88,12 @@ int run_python(void* argument, StackBounds stack) {
 int run(int argc, char** argv) {
   Program program{parse_options(argc, argv), {}, argc, argv};
   const Options& options = program.options;
-  if (options.help || options.version) {
-    std::fputs((options.help ? help_text() : version_text()).c_str(), stdout);
+  if (options.help || options.version || options.explain_ids) {
+    std::fputs((options.help ? help_text() : options.version ? version_text() : report::ids_text()).c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  if (!options.explain_file.empty() && !options.child) {
+    if (const auto error = report::check_writable(options.explain_file)) throw UserError("--explain " + *error);
   }
   if (!options.stats_file.empty() && !options.child) {
     if (const auto error = report::check_writable(options.stats_file)) throw UserError("--stats " + *error);

@@ -67,17 +67,29 @@ void set_vm(Options& options, std::optional<std::string_view> value) {
   options.vm = static_cast<DynrunVm>(choose("vm", needed("vm", value, "auto|all|off"), kVmChoices));
 }
 
+std::string absolute_path(std::string_view value) {
+  std::error_code error;
+  const std::filesystem::path path(value);
+  const std::string absolute = std::filesystem::absolute(path, error).string();
+  return error ? path.string() : absolute;
+}
+
 void set_explain(Options& options, std::optional<std::string_view> value) {
+  if (value && *value == "ids") {
+    options.explain_ids = true;
+    return;
+  }
   options.child = false;  // asked for here, not only by the parent
+  if (value && value->rfind("json:", 0) == 0) {
+    options.explain_file = absolute_path(needed("explain", value->substr(5), "json:FILE"));
+    return;
+  }
   options.explain = value ? static_cast<DynrunExplain>(choose("explain", *value, kExplainChoices)) : kDynrunExplainText;
 }
 
 void set_stats(Options& options, std::optional<std::string_view> value) {
   options.child = false;
-  std::error_code error;
-  const std::filesystem::path path(needed("stats", value, "FILE"));
-  options.stats_file = std::filesystem::absolute(path, error).string();
-  if (error) options.stats_file = path.string();
+  options.stats_file = absolute_path(needed("stats", value, "FILE"));
 }
 
 void set_dump(Options& options, std::optional<std::string_view> value) {
@@ -117,7 +129,9 @@ constexpr std::array kOptions{
     Option{"version", "", false, set_version, "show dynrun's version, and the CPython and PyTorch it was built for"},
     Option{"python", "=PATH", true, set_python,
            "the CPython 3.12 or environment to run (else the active environment's, else the one dynrun was built with)"},
-    Option{"explain", "[=text|json]", true, set_explain, "after the script: what was captured, every graph break and guard miss"},
+    Option{"explain", "[=text|json]", true, set_explain, "after the script: what was captured, every graph break with its cost and cure, every guard miss"},
+    Option{"explain", "=json:FILE", true, set_explain, "the same in a file"},
+    Option{"explain", "=ids", true, set_explain, "show the table of graph breaks: ids, meanings, cures"},
     Option{"stats", "=FILE", true, set_stats, "write the same as JSON"},
     Option{"dump", "=STAGE[:FILTER]", true, set_dump,
            "show bytecode, graph, loops, llvm, asm or guards of code whose file:line:function holds FILTER"},
@@ -198,7 +212,9 @@ std::string_view name_of(int value, const Choices& choices) {
 Options parse_options(int argc, char** argv) {
   Options options;
   read_variable(options);
-  if (options.child && !options.stats_file.empty()) options.stats_file += fmt::format(".{}", getpid());
+  for (std::string* file : {&options.stats_file, &options.explain_file}) {
+    if (options.child && !file->empty()) *file += fmt::format(".{}", getpid());
+  }
   options.python_arguments.push_back(argc > 0 ? argv[0] : "dynrun");
   int at = 1;
   bool script_found = false;
@@ -233,6 +249,7 @@ void export_options(const Options& options, const std::string& executable) {
   if (options.explain != kDynrunExplainNone) {
     append_word(text, fmt::format("--explain={}", name_of(options.explain, kExplainChoices)));
   }
+  if (!options.explain_file.empty()) append_word(text, "--explain=json:" + options.explain_file);
   if (!options.stats_file.empty()) append_word(text, "--stats=" + options.stats_file);
   for (const Dump& dump : options.dumps) append_word(text, fmt::format("--dump={}:{}", dump.stage, dump.filter));
   for (const Choice& choice : kStressChoices) {

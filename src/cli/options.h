@@ -20,6 +20,8 @@ struct Options {
   std::string python;      // --python
   DynrunVm vm = kDynrunVmAuto;
   DynrunExplain explain = kDynrunExplainNone;
+  bool explain_ids = false;   // show the table and end
+  std::string explain_file;   // as JSON; empty: none
   std::string stats_file;  // absolute
   std::vector<Dump> dumps;
   std::uint32_t stress = 0;

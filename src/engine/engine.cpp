@@ -283,7 +283,7 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   return entry_at(trace::entry_point(base, top));
 }
 
-void Engine::count_segment(const trace::Segment& segment) {
+void Engine::count_segment(trace::Segment& segment) {
   report_.segments_compiled++;
   report::SegmentPlace row;
   for (const auto& [code, pc] : segment.entry.frames) {
@@ -292,13 +292,17 @@ void Engine::count_segment(const trace::Segment& segment) {
     row.place = {line.file, line.line, line.function};
   }
   row.operators = segment.operators;
-  row.count = 1;
-  for (report::SegmentPlace& known : report_.segments) {
-    if (known.operators != row.operators || known.place.line != row.place.line || known.place.file != row.place.file || known.functions != row.functions) continue;
-    known.count++;
-    return;
+  auto same = [&](const report::SegmentPlace& known) {
+    return known.operators == row.operators && known.place.line == row.place.line && known.place.file == row.place.file && known.functions == row.functions;
+  };
+  auto known = std::find_if(segment_rows_.begin(), segment_rows_.end(), same);
+  if (known == segment_rows_.end()) {
+    known = segment_rows_.insert(known, std::move(row));
+    segment_ticks_.emplace_back();
   }
-  report_.segments.push_back(std::move(row));
+  known->count++;
+  segment.row = static_cast<std::int32_t>(known - segment_rows_.begin());
+  segment.timed = measures_;
 }
 
 void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
@@ -445,19 +449,27 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
   code.folded_at = aliases;
 }
 
-void Engine::count_break(const trace::Break& why) {
-  if (why.line.file.rfind("<dynrun>", 0) == 0) return;  // dynrun's own helpers are not the program's
-  const trace::BreakInfo& info = trace::break_info(why.id);
-  for (report::GraphBreak& known : report_.graph_breaks) {
-    if (known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file) {
-      known.count++;
-      return;
-    }
+static report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }
+
+std::int32_t Engine::count_break(const trace::Break& why) {
+  if (why.line.file.rfind("<dynrun>", 0) == 0) return -1;  // dynrun's own helpers are not the program's
+  const report::BreakInfo& info = report::break_info(why.id);
+  auto same = [&](const report::GraphBreak& known) { return known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file; };
+  auto known = std::find_if(break_rows_.begin(), break_rows_.end(), same);
+  if (known == break_rows_.end()) {
+    report::GraphBreak row{info.id, info.what, place_of(why.line), 0, info.cure, why.column, why.end_column, {}, 0, 0};
+    if (!why.detail.empty()) row.reason += ": " + why.detail;
+    std::transform(why.callers.begin(), why.callers.end(), std::back_inserter(row.callers), place_of);
+    known = break_rows_.insert(known, std::move(row));
+    break_ticks_.push_back(0);
   }
-  std::string reason = info.what;
-  if (!why.detail.empty()) reason += ": " + why.detail;
-  reason += fmt::format(" ({})", info.cure);
-  report_.graph_breaks.push_back({info.id, reason, {why.line.file, why.line.line, why.line.function}, 1});
+  known->count++;
+  return static_cast<std::int32_t>(known - break_rows_.begin());
+}
+
+void Engine::count_gap(std::int32_t break_row, std::uint64_t ticks) {
+  break_rows_[static_cast<std::size_t>(break_row)].replays++;
+  break_ticks_[static_cast<std::size_t>(break_row)] += ticks;
 }
 
 void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment) {
@@ -475,11 +487,21 @@ void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment)
   report_.guard_misses.push_back({miss.guard, miss.was, miss.now, place, 1});
 }
 
-void Engine::count_replay(const trace::Segment& segment) {
+void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
   report_.segment_replays++;
   report_.operators_captured += segment.operators;
   report_.frames_replayed += segment.frames;
   replayed_operators_ += segment.operators;
+  if (segment.row < 0) return;
+  const auto at = static_cast<std::size_t>(segment.row);
+  segment_rows_[at].replays++;
+  if (!segment.timed) return;
+  segment_ticks_[at].all += ticks;
+  segment_ticks_[at].code += std::exchange(segment.code_ticks, 0);
+  if (segment.code.executable) {
+    segment_rows_[at].kernels = segment.code.executable->kernel_count();
+    segment_rows_[at].library_calls = segment.code.executable->extern_count();
+  }
 }
 
 void Engine::mark(PyObject* object, DynrunDynamic dynamic) {
@@ -515,11 +537,29 @@ report::Report Engine::report() const {
   report.frames_cpython = vm::counters().frames_cpython;
   report.frames_handed_over = vm::counters().handed_over;
   report.frames_traced = vm::counters().frames_traced;
+  if (measures_) report.seconds = clock_.seconds();
+  for (std::size_t i = 0; i < segment_rows_.size(); i++) {
+    if (segment_rows_[i].count == 0 && segment_rows_[i].replays == 0) continue;
+    report::SegmentPlace& row = report.segments.emplace_back(segment_rows_[i]);
+    row.microseconds = clock_.microseconds(segment_ticks_[i].all);
+    row.code_microseconds = clock_.microseconds(segment_ticks_[i].code);
+    report.replay_microseconds += row.microseconds;
+  }
+  for (std::size_t i = 0; i < break_rows_.size(); i++) {
+    if (break_rows_[i].count == 0 && break_rows_[i].replays == 0) continue;
+    report.graph_breaks.push_back(break_rows_[i]);
+    report.graph_breaks.back().microseconds = clock_.microseconds(break_ticks_[i]);
+  }
   return report;
 }
 
 void Engine::reset_report() {
   report_ = {};
+  for (report::SegmentPlace& row : segment_rows_) row.count = row.replays = 0;
+  for (report::GraphBreak& row : break_rows_) row.count = row.replays = 0;
+  segment_ticks_.assign(segment_rows_.size(), {});
+  break_ticks_.assign(break_rows_.size(), 0);
+  clock_ = report::Clock();
   replayed_before_ = replayed_operators_;
   operators_before_ = trace::operator_count().load();
   vm::counters() = {};
@@ -527,6 +567,7 @@ void Engine::reset_report() {
 
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
+  if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file) the_engine->measure();
   vm::set_engine(the_engine);
   guards::set_verify_guards(options.verify != 0);
   if (options.stack_low) dynrun_set_stack_low(options.stack_low);

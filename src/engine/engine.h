@@ -4,6 +4,7 @@
 #include "engine/exports.h"
 #include "engine/loops.h"
 #include "engine/scope.h"
+#include "report/clock.h"
 #include "report/report.h"
 #include "trace/segment.h"
 #include "vm/machine.h"
@@ -96,10 +97,17 @@ class Engine final : public vm::Engine {
   bool gave_operators(PyCodeObject* code) const { return gave_operators_.count(code) != 0; }
   static bool handles_tensors(python::Frame* frame);
 
-  void count_break(const trace::Break& why);
+  /// Notes a break that a recording met. The number of its place, for `count_gap`; -1 where it is not the program's.
+  std::int32_t count_break(const trace::Break& why);
+  /// What lay between a replay that ended in the break and the next segment.
+  void count_gap(std::int32_t break_row, std::uint64_t ticks);
+  /// Whether times are wanted.
+  bool measures() const { return measures_; }
+  void measure() { measures_ = true; }
   void count_miss(const guards::Miss& miss, const trace::Segment& segment);
-  void count_replay(const trace::Segment& segment);
-  void count_segment(const trace::Segment& segment);
+  /// `ticks`: of the whole replay, where the engine measures.
+  void count_replay(trace::Segment& segment, std::uint64_t ticks);
+  void count_segment(trace::Segment& segment);
   /// A branch on a tensor behind a replay: the operator that torch would have run for it.
   void count_branch() { report_.operators_captured++, replayed_operators_++; }
   void count_recorded(std::uint64_t operators) {
@@ -147,6 +155,16 @@ class Engine final : public vm::Engine {
   std::unordered_map<PyObject*, Mark> marked_;
   std::vector<std::unique_ptr<Session>> sessions_;
   report::Report report_;
+  // What the report's lists are made of. Segments know their rows, so none ever goes.
+  std::vector<report::SegmentPlace> segment_rows_;
+  std::vector<report::GraphBreak> break_rows_;
+  struct Ticks {
+    std::uint64_t all = 0, code = 0;
+  };
+  std::vector<Ticks> segment_ticks_;
+  std::vector<std::uint64_t> break_ticks_;
+  bool measures_ = false;
+  report::Clock clock_;
   std::unordered_set<const PyCodeObject*> apart_;
   std::vector<python::Ref> apart_codes_;  // keeps their addresses
   std::unordered_set<const PyCodeObject*> gave_operators_;  // other code may come to lie at the address of a dead one: it is looked at longer

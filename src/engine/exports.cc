@@ -40,7 +40,7 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   dynrun::trace::build_callable_table();
   dynrun::guards::watch_storage_aliases();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
-  if (the_options.stats_file || the_options.explain) dynrun::trace::count_on_this_thread();
+  if (the_options.stats_file || the_options.explain_file || the_options.explain) dynrun::trace::count_on_this_thread();
   if (serves_torch_compile()) dynrun::engine::run_part("_serve", "install");
 }
 
@@ -55,8 +55,9 @@ extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) 
   if (engine == nullptr) return 0;
   dynrun::report::Report report = engine->report();
   if (the_options.child && report.segments_compiled == 0) return 0;
-  if (the_options.stats_file) {
-    if (auto wrong = dynrun::report::write_file(the_options.stats_file, dynrun::report::to_json(report))) return fail(error, error_size, *wrong);
+  for (const char* file : {the_options.stats_file, the_options.explain_file}) {
+    if (file == nullptr) continue;
+    if (auto wrong = dynrun::report::write_file(file, dynrun::report::to_json(report))) return fail(error, error_size, *wrong);
   }
   if (the_options.explain != kDynrunExplainNone) {
     std::string text = the_options.explain == kDynrunExplainJson ? dynrun::report::to_json(report) : dynrun::report::to_text(report);

@@ -35,7 +35,7 @@ void classes_of(vm::Activation& activation, std::vector<const PyTypeObject*>& cl
 /// Loads between two breaks: no operator, no effect, no call.
 bool is_plain(const trace::Segment& segment, const trace::Recorder& recorder) {
   // What an operator refused for its data may be recorded for others of the same classes.
-  using trace::BreakId;
+  using report::BreakId;
   const bool by_class = recorder.why() && (recorder.why()->id == BreakId::k_opaque_call || recorder.why()->id == BreakId::k_opaque_operation ||
                                            recorder.why()->id == BreakId::k_data_dependent_bool || recorder.why()->id == BreakId::k_generator);
   bool same_frames = segment.kept_frames == static_cast<int>(segment.entry.frames.size()) && segment.exit_frames.size() == segment.entry.frames.size();
@@ -74,7 +74,7 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
 
 /// What a break raises where there may be none: the class that torch.compile raises, or a RuntimeError for --fullgraph.
 python::Ref fullgraph_error(const trace::Break& why) {
-  const trace::BreakInfo& info = trace::break_info(why.id);
+  const report::BreakInfo& info = report::break_info(why.id);
   const bool asked_for = Scope::here().fullgraph;
   const std::string text = fmt::format("{}: {}{}{} at {}:{} in {} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ", why.detail,
                                        why.line.file, why.line.line, why.line.function, info.cure);
@@ -133,7 +133,12 @@ class Session::Busy {
   std::optional<python::HeldSignals> held_;  // while the recorder works; a replay may block in what it calls
 };
 
+void Session::close_gap() {
+  if (gap_break_ >= 0) engine_.count_gap(std::exchange(gap_break_, -1), report::ticks() - gap_start_);
+}
+
 void Session::detach() {
+  close_gap();
   // Recorded from end to end without one operator: CPython runs such code as well as anybody. (Not so when another state of the
   // world gave a segment, and this one only raised.)
   if (state_ != State::kIdle && recorded_ && captured_ == 0 && !generator_) {
@@ -283,6 +288,7 @@ const trace::TorchState& Session::torch_state() {
 }
 
 void Session::start_recording() {
+  close_gap();
   recorded_ = true;
   torch_state_uses_ = 0;
   classes_of(*machine_.top, start_classes_);
@@ -306,10 +312,11 @@ void Session::end_recording(bool finished) {
   auto recorder = std::move(recorder_);
   std::unique_ptr<trace::Segment> segment = recorder->take();
   // Cut into pieces, not broken.
-  const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == trace::BreakId::k_size_cap;
+  const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == report::BreakId::k_size_cap;
   if (recorder->why()) note_break();
-  if (recorder->why() && !goes_on && recorder->why()->id != trace::BreakId::k_scope) {
-    engine_.count_break(*recorder->why());
+  if (recorder->why() && !goes_on && recorder->why()->id != report::BreakId::k_scope) {
+    const std::int32_t row = engine_.count_break(*recorder->why());
+    if (segment && !segment->returns && !segment->continues) segment->break_row = row;
     if (engine_.options().fullgraph || Scope::here().fullgraph) {
       refusal_ = fullgraph_error(*recorder->why());
       return;
@@ -480,6 +487,7 @@ void Session::interrupted(vm::Machine&) {
 }
 
 Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan) {
+  close_gap();
   trace::Code& code = plan ? plan->code : segment.code;
   if (plan) {
     engine_.prepare_plan(segment, *plan, inputs);
@@ -488,6 +496,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     engine_.refresh_folded(code, *segment.graph, inputs);
   }
   bool returned = false;
+  const std::uint64_t start = segment.timed ? report::ticks() : 0;
   ++Engine::disabled_depth();
   trace::ReplayResult result =
       trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), code, engine_.options().verify != 0, &returned);
@@ -504,7 +513,12 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
       return Decision::kRaise;
     }
   }
-  engine_.count_replay(segment);
+  const std::uint64_t end = segment.timed ? report::ticks() : 0;
+  engine_.count_replay(segment, end - start);
+  if (segment.timed && segment.break_row >= 0) {
+    gap_start_ = end;
+    gap_break_ = segment.break_row;
+  }
   if (!segment.host_calls.empty() || !segment.effects.empty() || segment.sets_autocast) torch_state_uses_ = 0;
   captured_ += segment.operators;
   if (returned) {

@@ -51,6 +51,8 @@ class Session final : public vm::Observer {
   void start_recording();
   /// The next `count` instructions just run.
   void step(int count);
+  /// Recorded code goes on, or this session ends: what lay behind the last replay's break is over.
+  void close_gap();
   bool runs_plain(const Entry& entry) const;
   const trace::TorchState& torch_state();
   void end_recording(bool finished);
@@ -97,6 +99,8 @@ class Session final : public vm::Observer {
   trace::TorchState torch_state_;
   int torch_state_uses_ = 0;  // how often its matmul precision may still be taken for the present one
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
+  std::uint64_t gap_start_ = 0;  // report/clock.h: when the last replay ended in the break `gap_break_`
+  std::int32_t gap_break_ = -1;
   python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
 };
 

@@ -25,4 +25,10 @@ struct Frame {
   PyObject* localsplus[1];  // locals, cells, free variables, then the stack
 };
 
+/// The line that the frame is at.
+inline int line_of(const Frame* frame) {
+  const auto* first = reinterpret_cast<const std::uint16_t*>(frame->code->co_code_adaptive);
+  return PyCode_Addr2Line(frame->code, static_cast<int>(frame->previous_instruction - first) * static_cast<int>(sizeof(std::uint16_t)));
+}
+
 }  // namespace dynrun::python

@@ -25,9 +25,19 @@ void add_place(Json& object, const Place& place) {
 Json breaks_json(const std::vector<GraphBreak>& breaks) {
   Json list = Json::array();
   for (const GraphBreak& entry : breaks) {
-    Json object{{"id", entry.id}, {"reason", entry.reason}};
+    Json object{{"id", entry.id}, {"reason", entry.reason}, {"cure", entry.cure}};
     add_place(object, entry.place);
+    object["column"] = entry.column;
+    object["end_column"] = entry.end_column;
+    object["callers"] = Json::array();
+    for (const Place& caller : entry.callers) {
+      Json place;
+      add_place(place, caller);
+      object["callers"].push_back(std::move(place));
+    }
     object["count"] = entry.count;
+    object["replays"] = entry.replays;
+    object["microseconds"] = entry.microseconds;
     list.push_back(std::move(object));
   }
   return list;
@@ -50,6 +60,11 @@ Json segments_json(const std::vector<SegmentPlace>& segments) {
     Json object{{"operators", entry.operators}, {"functions", entry.functions}};
     add_place(object, entry.place);
     object["count"] = entry.count;
+    object["replays"] = entry.replays;
+    object["microseconds"] = entry.microseconds;
+    object["code_microseconds"] = entry.code_microseconds;
+    object["kernels"] = entry.kernels;
+    object["library_calls"] = entry.library_calls;
     list.push_back(std::move(object));
   }
   return list;
@@ -77,6 +92,25 @@ std::string plural(std::uint64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+/// Line `line` (from 1) of a file as it is; nothing where it cannot be read.
+std::optional<std::string> raw_line(const std::string& file, int line) {
+  if (line <= 0) return std::nullopt;
+  std::ifstream stream(file);
+  std::string text;
+  for (int at = 0; at < line; ++at) {
+    if (!std::getline(stream, text)) return std::nullopt;
+  }
+  return text;
+}
+
+constexpr const char* kBlanks = " \t\r\f";
+
+/// How many blanks the line at `place` begins with.
+std::size_t indent_of(const Place& place) {
+  const std::string line = raw_line(place.file, place.line).value_or("");
+  return std::min(line.find_first_not_of(kBlanks), line.size());
+}
+
 void write_place(std::string& text, const Place& place) {
   if (place.file.empty()) return;
   text += fmt::format("      at {}:{}", place.file, place.line);
@@ -84,6 +118,63 @@ void write_place(std::string& text, const Place& place) {
   text += '\n';
   const std::string source = source_line(place.file, place.line);
   if (!source.empty()) text += fmt::format("        {}\n", source);
+}
+
+std::string duration(double microseconds) {
+  if (microseconds < 1e3) return fmt::format("{:.1f} us", microseconds);
+  return microseconds < 1e6 ? fmt::format("{:.1f} ms", microseconds / 1e3) : fmt::format("{:.2f} s", microseconds / 1e6);
+}
+
+/// What breaks cost first, where it was measured; then the most frequent.
+std::vector<GraphBreak> by_cost(std::vector<GraphBreak> breaks) {
+  std::stable_sort(breaks.begin(), breaks.end(), [](const GraphBreak& a, const GraphBreak& b) {
+    return a.microseconds != b.microseconds ? a.microseconds > b.microseconds : a.count > b.count;
+  });
+  return breaks;
+}
+
+/// A caret under each character of what was met. `line` without its `indent` leading blanks.
+std::string carets(const std::string& line, std::size_t indent, const GraphBreak& entry) {
+  const auto first = static_cast<std::size_t>(entry.column), last = static_cast<std::size_t>(entry.end_column);
+  if (entry.column < 0 || first < indent || last <= first || last - indent > line.size()) return {};
+  std::string marks;
+  for (std::size_t at = 0; at < last - indent; at++) {
+    if ((static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) continue;  // inside a character
+    marks += at < first - indent ? (line[at] == '\t' ? '\t' : ' ') : '^';
+  }
+  return marks;
+}
+
+void write_break(std::string& text, const GraphBreak& entry) {
+  text += fmt::format("    {}x {}: {}\n", entry.count, entry.id, entry.reason);
+  write_place(text, entry.place);
+  const std::string marks = carets(source_line(entry.place.file, entry.place.line), indent_of(entry.place), entry);
+  if (!marks.empty()) text += fmt::format("        {}\n", marks);
+  for (std::size_t i = 0; i < std::min<std::size_t>(entry.callers.size(), 3); i++) {
+    text += fmt::format("      called at {}:{} in {}\n", entry.callers[i].file, entry.callers[i].line, entry.callers[i].function);
+  }
+  if (entry.replays > 0) {
+    text += fmt::format("      cost: {} of {}, {} each\n", duration(entry.microseconds), plural(entry.replays, "time"), duration(entry.microseconds / double(entry.replays)));
+  }
+  if (!entry.cure.empty()) text += fmt::format("      cure: {}\n", entry.cure);
+}
+
+/// A line for each place where segments begin: those that took the most time first.
+void write_functions(std::string& text, std::vector<SegmentPlace> places) {
+  std::erase_if(places, [](const SegmentPlace& place) { return place.operators == 0 && place.replays == 0; });
+  if (places.empty()) return;
+  std::stable_sort(places.begin(), places.end(), [](const SegmentPlace& a, const SegmentPlace& b) { return a.microseconds > b.microseconds; });
+  constexpr std::size_t kMost = 30;
+  text += "  segments:\n";
+  for (std::size_t i = 0; i < std::min(places.size(), kMost); i++) {
+    const SegmentPlace& at = places[i];
+    text += fmt::format("    {}:{} in {}: {}", at.place.file, at.place.line, at.place.function, plural(at.operators, "operator"));
+    if (at.count > 1) text += fmt::format(", {}", plural(at.count, "segment"));
+    if (at.kernels + at.library_calls > 0) text += fmt::format(", {}, {}", plural(std::uint64_t(at.kernels), "fused kernel"), plural(std::uint64_t(at.library_calls), "library call"));
+    text += at.replays == 0 ? ", not replayed\n" : fmt::format("; {}, {} each, {} of it in kernels and library calls\n", plural(at.replays, "replay"),
+                                                              duration(at.microseconds / double(at.replays)), duration(at.code_microseconds / double(at.replays)));
+  }
+  if (places.size() > kMost) text += fmt::format("    and {} more\n", places.size() - kMost);
 }
 
 std::string system_error(int code) { return std::strerror(code); }
@@ -124,6 +215,8 @@ std::string to_json(const Report& report) {
       {"graph_breaks", breaks_json(report.graph_breaks)},
       {"guard_misses", misses_json(report.guard_misses)},
       {"compile_seconds", report.compile_seconds},
+      {"seconds", report.seconds},
+      {"replay_microseconds", report.replay_microseconds},
       {"foreign_frames", foreign_json(report.foreign_frames)},
   };
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -136,13 +229,14 @@ std::string to_text(const Report& report) {
   text += fmt::format("  {} compiled in {:.2f} s, replayed {}\n", plural(report.segments_compiled, "segment"),
                       report.compile_seconds, plural(report.segment_replays, "time"));
   text += fmt::format("  operators: {} captured of {} ({:.1f} %)\n", report.operators_captured, report.operators_total, share);
+  if (report.seconds > 0) {
+    text += fmt::format("  time: {} in replays of {:.2f} s ({:.1f} %)\n", duration(report.replay_microseconds), report.seconds, report.replay_microseconds / report.seconds / 1e4);
+  }
   text += fmt::format("  frames: {} in the VM, {} in CPython, {} replayed\n", report.frames_vm, report.frames_cpython,
                       report.frames_replayed);
+  write_functions(text, report.segments);
   text += report.graph_breaks.empty() ? "  graph breaks: none\n" : "  graph breaks:\n";
-  for (const GraphBreak& entry : by_count(report.graph_breaks)) {
-    text += fmt::format("    {}x {}: {}\n", entry.count, entry.id, entry.reason);
-    write_place(text, entry.place);
-  }
+  for (const GraphBreak& entry : by_cost(report.graph_breaks)) write_break(text, entry);
   text += report.guard_misses.empty() ? "  guard misses: none\n" : "  guard misses:\n";
   for (const GuardMiss& miss : by_count(report.guard_misses)) {
     text += fmt::format("    {}x {}: was {}, is {}\n", miss.count, miss.guard, miss.was, miss.now);
@@ -157,15 +251,10 @@ std::string to_text(const Report& report) {
 }
 
 std::string source_line(const std::string& file, int line) {
-  if (line <= 0) return {};
-  std::ifstream stream(file);
-  std::string text;
-  for (int at = 0; at < line; ++at) {
-    if (!std::getline(stream, text)) return {};
-  }
-  const auto first = text.find_first_not_of(" \t\r\f");
+  const std::string text = raw_line(file, line).value_or("");
+  const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\f") - first + 1);
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 std::optional<std::string> write_file(const std::string& path, const std::string& text) {

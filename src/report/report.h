@@ -17,10 +17,15 @@ struct Place {
 
 /// Why recorded execution ended before it had to: an entry of the break table (`id`), with the text a user can act on.
 struct GraphBreak {
-  std::string id;      // stable, for programs: "opaque-call", "data-dependent-bool", ...
-  std::string reason;  // for people: what happened, what to do
+  std::string id;      // stable, for programs: "opaque-call", "data-dependent-bool", ... (report/breaks.h)
+  std::string reason;  // for people: what happened
   Place place;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // met while recording
+  std::string cure;         // what to do
+  int column = -1, end_column = -1;  // of what was met, in UTF-8 bytes of the line from 0; -1: not known
+  std::vector<Place> callers;        // innermost first, those of the first time
+  std::uint64_t replays = 0;   // met behind a replay
+  double microseconds = 0;     // from those replays' ends until recorded code went on, or was left: the call itself included
 };
 
 /// A guard that failed: which (a path such as `arg 0 . shape[1]`), what it was when recorded, what it is now.
@@ -37,7 +42,11 @@ struct SegmentPlace {
   Place place;
   std::vector<std::string> functions;  // on the stack there, the one where recording began first
   std::uint64_t operators = 0;         // of one replay; 0: the segment is Python alone, nothing was compiled for it
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;             // of such segments
+  std::uint64_t replays = 0;
+  double microseconds = 0;       // of the replays
+  double code_microseconds = 0;  // of these, in kernels and library calls
+  int kernels = 0, library_calls = 0;  // of one replay
 };
 
 /// Code that the VM could not run and CPython did.
@@ -60,6 +69,8 @@ struct Report {
   std::uint64_t frames_traced = 0;       // Python frames that CPython ran because they were traced, profiled or monitored
   std::uint64_t frames_replayed = 0;     // frames that replays stood for
   double compile_seconds = 0;
+  double seconds = 0;              // since the engine started, or since the last reset; the times below are there where a report is wanted
+  double replay_microseconds = 0;  // of that, in replays of segments
   std::vector<SegmentPlace> segments;  // those of segments_compiled
   std::vector<GraphBreak> graph_breaks;
   std::vector<GuardMiss> guard_misses;

@@ -48,8 +48,20 @@ bool all_normal(const at::Tensor& result, const at::Tensor& from) {
 /// What NumPy has seen may not be resized.
 void fix_storage(const at::Tensor& of) { of.storage().unsafeGetStorageImpl()->set_resizable(false); }
 
-/// Raises where an element could have overflowed, or come out too small or not a number. Contiguous tensors of the same type and sizes.
+/// NumPy's result of a contiguous array has the usual strides; libtorch's may have others for dimensions of size 1, as its operand.
+bool has_usual_strides(const at::Tensor& tensor) {
+  std::int64_t usual = 1;
+  for (std::int64_t i = tensor.dim() - 1; i >= 0; i--) {
+    if (tensor.stride(i) != usual) return false;
+    usual *= tensor.size(i);
+  }
+  return true;
+}
+
+/// Raises where an element could have overflowed, or come out too small or not a number, and where the strides are not NumPy's.
+/// Contiguous tensors of the same type and sizes.
 void require_normal(const at::Tensor& result, const at::Tensor& from) {
+  TORCH_CHECK(has_usual_strides(result), "an array of other strides");
   const bool all = result.scalar_type() == at::kFloat ? all_normal<float>(result, from) : all_normal<double>(result, from);
   TORCH_CHECK(all, "an array's element is out of range");
   fix_storage(result);

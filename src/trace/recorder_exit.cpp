@@ -22,15 +22,6 @@ using guards::kNoSource;
 using guards::SourceId;
 using python::Ref;
 
-const BreakInfo& break_info(BreakId id) {
-  static const BreakInfo infos[] = {
-#define X(name, id, what, cure) {id, what, cure},
-      DYNRUN_BREAKS(X)
-#undef X
-  };
-  return infos[static_cast<int>(id)];
-}
-
 std::int32_t Recorder::source_line(vm::Activation& activation, const Instruction& in) {
   PyCodeObject* code = activation.code->object;
   graph::SourceLine line;
@@ -88,9 +79,23 @@ std::uint32_t Recorder::version_at_end(const at::Tensor& tensor) const {
 void Recorder::note_break(BreakId id, std::string detail) {
   if (break_) return;
   vm::Activation* top = vm::current_machine()->top;
-  break_ = Break{id, std::move(detail), {}};
+  break_ = Break{};
+  break_->id = id;
+  break_->detail = std::move(detail);
   if (top == nullptr) return;
   break_->line = line_at(*top->code, top->pc);
+  const auto at = static_cast<std::size_t>(top->pc);
+  int line, column, end_line, end_column;
+  const int offset = at < top->code->instructions.size() ? top->code->instructions[at].offset : 0;
+  if (PyCode_Addr2Location(top->code->object, offset * static_cast<int>(sizeof(std::uint16_t)), &line, &column, &end_line, &end_column) && line == end_line) {
+    break_->column = column;
+    break_->end_column = end_column;
+  }
+  constexpr std::size_t kMaxCallers = 12;
+  for (const python::Frame* frame = top->frame->previous; frame && break_->callers.size() < kMaxCallers; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack) continue;
+    break_->callers.push_back({python::file_of(frame->code->co_filename), python::text_of(frame->code->co_qualname), python::line_of(frame)});
+  }
 }
 
 /// The segment ends before the instruction at the top. Inside C code that called Python again it cannot: poison.

@@ -1,5 +1,6 @@
 #include "trace/segment.h"
 
+#include "report/clock.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/text.h"
@@ -578,7 +579,9 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       bool cache = at::autocast::is_autocast_cache_enabled();
       if (segment.sets_autocast) at::autocast::set_autocast_cache_enabled(false);
       try {
+        const std::uint64_t start = segment.timed ? report::ticks() : 0;
         outputs = executable->run(inputs);
+        if (segment.timed) segment.code_ticks += report::ticks() - start;
       } catch (...) {
         at::autocast::set_autocast_cache_enabled(cache);
         throw;

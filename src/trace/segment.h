@@ -189,6 +189,9 @@ struct Segment {
   Handling exit_handling;
 
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
+  std::int32_t row = -1, break_row = -1;    // the engine's notes of it, and of the break that ends it
+  std::uint64_t code_ticks = 0;             // that its code ran (report/clock.h), where `timed`
+  bool timed = false;
   bool failed_once = false;  // --stress=guards
 };
 

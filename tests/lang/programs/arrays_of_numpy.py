@@ -243,3 +243,14 @@ def gradient(x):
 for sizes in ((0, 2), (2, 0), (1, 1), (1, 3), (3, 1), (2, 1, 3)):
     for turn in range(5):
         print(sizes, gradient(torch.ones(sizes) * turn))
+
+
+def of_a_column(y):
+    """Contiguous, but with strides of its own in a dimension of size 1."""
+    return torch.from_numpy(y.unsqueeze(0)[0].detach().contiguous().numpy() - 0.25).add_(1)
+
+
+for sizes in ((3, 1), (1, 3), (1, 1), (4, 1), (2, 3), (1, 4)):
+    for turn in range(5):
+        y = torch.arange(float(sizes[0] * sizes[1])).reshape(sizes).swapaxes_(0, 1)
+        print(sizes, of_a_column(y).stride(), of_a_column(y.reshape(-1)).tolist())
