@@ -223,6 +223,7 @@ std::string write_empty_report() {
     if (file->empty()) continue;
     if (auto wrong = report::write_file(*file, report::to_json(nothing))) return *wrong;
   }
+  if (!state.options->html_file.empty()) return report::write_file(state.options->html_file, report::to_html(nothing)).value_or("");
   return {};
 }
 
@@ -300,6 +301,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .explain = options.explain,
       .stats_file = options.stats_file.empty() ? nullptr : options.stats_file.c_str(),
       .explain_file = options.explain_file.empty() ? nullptr : options.explain_file.c_str(),
+      .html_file = options.html_file.empty() ? nullptr : options.html_file.c_str(),
       .dumps = state.dumps.data(),
       .dump_count = state.dumps.size(),
       .stress = options.stress,
@@ -315,7 +317,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
 }
 
 void attach_engine() {
-  if (!state.options->stats_file.empty() || !state.options->explain_file.empty() || state.options->explain != kDynrunExplainNone) register_exit_function();
+  if (!state.options->stats_file.empty() || !state.options->explain_file.empty() || !state.options->html_file.empty() || state.options->explain != kDynrunExplainNone) register_exit_function();
   if (state.options->vm == kDynrunVmOff) return;
   const PythonApi& api = *state.api;
   state.watcher = api.PyDict_AddWatcher(modules_changed);

@@ -92,8 +92,9 @@ int run(int argc, char** argv) {
     std::fputs((options.help ? help_text() : options.version ? version_text() : report::ids_text()).c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
   }
-  if (!options.explain_file.empty() && !options.child) {
-    if (const auto error = report::check_writable(options.explain_file)) throw UserError("--explain " + *error);
+  for (const std::string* file : {&options.explain_file, &options.html_file}) {
+    if (file->empty() || options.child) continue;
+    if (const auto error = report::check_writable(*file)) throw UserError("--explain " + *error);
   }
   if (!options.stats_file.empty() && !options.child) {
     if (const auto error = report::check_writable(options.stats_file)) throw UserError("--stats " + *error);

@@ -80,6 +80,10 @@ void set_explain(Options& options, std::optional<std::string_view> value) {
     return;
   }
   options.child = false;  // asked for here, not only by the parent
+  if (value && value->rfind("html:", 0) == 0) {
+    options.html_file = absolute_path(needed("explain", value->substr(5), "html:FILE"));
+    return;
+  }
   if (value && value->rfind("json:", 0) == 0) {
     options.explain_file = absolute_path(needed("explain", value->substr(5), "json:FILE"));
     return;
@@ -130,7 +134,7 @@ constexpr std::array kOptions{
     Option{"python", "=PATH", true, set_python,
            "the CPython 3.12 or environment to run (else the active environment's, else the one dynrun was built with)"},
     Option{"explain", "[=text|json]", true, set_explain, "after the script: what was captured, every graph break with its cost and cure, every guard miss"},
-    Option{"explain", "=json:FILE", true, set_explain, "the same in a file"},
+    Option{"explain", "=json:FILE, html:FILE", true, set_explain, "the same in a file; as a page with the sources, coloured"},
     Option{"explain", "=ids", true, set_explain, "show the table of graph breaks: ids, meanings, cures"},
     Option{"stats", "=FILE", true, set_stats, "write the same as JSON"},
     Option{"dump", "=STAGE[:FILTER]", true, set_dump,
@@ -212,7 +216,7 @@ std::string_view name_of(int value, const Choices& choices) {
 Options parse_options(int argc, char** argv) {
   Options options;
   read_variable(options);
-  for (std::string* file : {&options.stats_file, &options.explain_file}) {
+  for (std::string* file : {&options.stats_file, &options.explain_file, &options.html_file}) {
     if (options.child && !file->empty()) *file += fmt::format(".{}", getpid());
   }
   options.python_arguments.push_back(argc > 0 ? argv[0] : "dynrun");
@@ -250,6 +254,7 @@ void export_options(const Options& options, const std::string& executable) {
     append_word(text, fmt::format("--explain={}", name_of(options.explain, kExplainChoices)));
   }
   if (!options.explain_file.empty()) append_word(text, "--explain=json:" + options.explain_file);
+  if (!options.html_file.empty()) append_word(text, "--explain=html:" + options.html_file);
   if (!options.stats_file.empty()) append_word(text, "--stats=" + options.stats_file);
   for (const Dump& dump : options.dumps) append_word(text, fmt::format("--dump={}:{}", dump.stage, dump.filter));
   for (const Choice& choice : kStressChoices) {

@@ -22,6 +22,7 @@ struct Options {
   DynrunExplain explain = kDynrunExplainNone;
   bool explain_ids = false;   // show the table and end
   std::string explain_file;   // as JSON; empty: none
+  std::string html_file;      // as HTML; empty: none
   std::string stats_file;  // absolute
   std::vector<Dump> dumps;
   std::uint32_t stress = 0;

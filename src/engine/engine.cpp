@@ -347,11 +347,15 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   if (segment.graph->nodes.empty()) return;
   auto start = std::chrono::steady_clock::now();
   const Scope outside = std::exchange(Scope::here(), Scope());
+  // What the other compiler runs is not the program's.
+  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
   Quiet quiet;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   segment.code.executable = lower_with(backend_of(segment.backend), segment, inputs);
   if (!segment.code.executable) error_ = Ref::steal(PyErr_GetRaisedException());
   Scope::here() = outside;
+  vm::counters().frames_cpython = frames;
+  trace::operator_count().fetch_sub(trace::operator_count().load() - operators);
   report_.compile_seconds += seconds_since(start);
 }
 
@@ -381,7 +385,12 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         for (std::size_t i = 0; i < options.contents.size(); i++) {
           if (options.contents[i] == 0) graph->inputs[i].kind = graph::InputKind::kActivation;
         }
-        if (options_.dump_count) {
+        if (follows_) {
+          code_texts_.erase(&code);
+          options.dump = [this, &code](const std::string& stage, const std::string& text) {
+            if (stage.rfind("graph", 0) != 0) code_texts_[&code].push_back({stage, text});
+          };
+        } else if (options_.dump_count) {
           options.dump = [this](const std::string& stage, const std::string& text) {
             for (std::size_t i = 0; i < options_.dump_count; i++) {
               if (stage.rfind(options_.dumps[i].stage, 0) == 0) std::fprintf(stderr, "--- %s\n%s\n", stage.c_str(), text.c_str());
@@ -451,8 +460,26 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
 
 static report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }
 
-std::int32_t Engine::count_break(const trace::Break& why) {
-  if (why.line.file.rfind("<dynrun>", 0) == 0) return -1;  // dynrun's own helpers are not the program's
+/// Breaks in dynrun's own Python code are not the program's, but for what its decorators make of functions: their callers are told.
+static std::optional<trace::Break> of_program(const trace::Break& why) {
+  auto own = [](const graph::SourceLine& line) { return line.file.rfind("<dynrun>", 0) == 0; };
+  if (!own(why.line)) return why;
+  auto caller = std::find_if_not(why.callers.begin(), why.callers.end(), own);
+  const std::string& function = why.line.function;
+  const bool of_decorator = function != "stats" && function != "explain" && function != "export";
+  const bool told = of_decorator && (why.id == report::BreakId::k_scope || why.id == report::BreakId::k_disabled);
+  if (!told || caller == why.callers.end()) return std::nullopt;
+  trace::Break moved = why;
+  moved.line = *caller;
+  moved.column = moved.end_column = -1;
+  moved.callers.assign(std::next(caller), why.callers.end());
+  return moved;
+}
+
+std::int32_t Engine::count_break(const trace::Break& met) {
+  const std::optional<trace::Break> told = of_program(met);
+  if (!told) return -1;
+  const trace::Break& why = *told;
   const report::BreakInfo& info = report::break_info(why.id);
   auto same = [&](const report::GraphBreak& known) { return known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file; };
   auto known = std::find_if(break_rows_.begin(), break_rows_.end(), same);
@@ -567,7 +594,8 @@ void Engine::reset_report() {
 
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
-  if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file) the_engine->measure();
+  if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file || options.html_file) the_engine->measure();
+  if (options.html_file) the_engine->follow();
   vm::set_engine(the_engine);
   guards::set_verify_guards(options.verify != 0);
   if (options.stack_low) dynrun_set_stack_low(options.stack_low);

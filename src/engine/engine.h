@@ -9,8 +9,10 @@
 #include "trace/segment.h"
 #include "vm/machine.h"
 
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -126,6 +128,14 @@ class Engine final : public vm::Engine {
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();
   report::Report report() const;
+  /// With all that the HTML report shows.
+  report::Report report_in_full() const;
+  /// From now on what runs after each segment is noted, and the code that is made for it.
+  void follow() { follows_ = true; }
+  /// A segment is about to run, or one begins to be recorded (`row` -1: not known yet).
+  void note_next(std::int32_t row);
+  /// A segment has run, or has been recorded.
+  void note_last(const trace::Segment& segment);
   void reset_report();
 
   const DynrunOptions& options() const { return options_; }
@@ -163,7 +173,10 @@ class Engine final : public vm::Engine {
   };
   std::vector<Ticks> segment_ticks_;
   std::vector<std::uint64_t> break_ticks_;
-  bool measures_ = false;
+  bool measures_ = false, follows_ = false;
+  std::int32_t last_row_ = -1, last_break_ = -1;  // of the segment that ran last, while nothing followed it
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
+  std::unordered_map<const trace::Code*, std::vector<report::SegmentDetail::Code>> code_texts_;
   report::Clock clock_;
   std::unordered_set<const PyCodeObject*> apart_;
   std::vector<python::Ref> apart_codes_;  // keeps their addresses

@@ -19,6 +19,15 @@ bool torch_is_ready = false;
 
 bool serves_torch_compile() { return the_options.size != 0 && !the_options.keep_torch_compile && the_options.vm != kDynrunVmOff; }
 
+/// The file of the program: that of `__main__`; empty where it is none.
+std::string script_path() {
+  PyObject* main = PyImport_AddModule("__main__");
+  PyObject* file = main ? PyDict_GetItemString(PyModule_GetDict(main), "__file__") : nullptr;
+  const char* text = file && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : nullptr;
+  PyErr_Clear();
+  return text ? text : "";
+}
+
 int fail(char* error, size_t size, const std::string& text) {
   std::snprintf(error, size, "%s", text.c_str());
   return 1;
@@ -40,7 +49,7 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   dynrun::trace::build_callable_table();
   dynrun::guards::watch_storage_aliases();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
-  if (the_options.stats_file || the_options.explain_file || the_options.explain) dynrun::trace::count_on_this_thread();
+  if (the_options.stats_file || the_options.explain_file || the_options.html_file || the_options.explain) dynrun::trace::count_on_this_thread();
   if (serves_torch_compile()) dynrun::engine::run_part("_serve", "install");
 }
 
@@ -58,6 +67,11 @@ extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) 
   for (const char* file : {the_options.stats_file, the_options.explain_file}) {
     if (file == nullptr) continue;
     if (auto wrong = dynrun::report::write_file(file, dynrun::report::to_json(report))) return fail(error, error_size, *wrong);
+  }
+  if (the_options.html_file) {
+    dynrun::report::Report full = engine->report_in_full();
+    full.script = script_path();
+    if (auto wrong = dynrun::report::write_file(the_options.html_file, dynrun::report::to_html(full))) return fail(error, error_size, *wrong);
   }
   if (the_options.explain != kDynrunExplainNone) {
     std::string text = the_options.explain == kDynrunExplainJson ? dynrun::report::to_json(report) : dynrun::report::to_text(report);

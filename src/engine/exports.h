@@ -42,6 +42,7 @@ typedef struct DynrunOptions {
   enum DynrunExplain explain;  // to stderr, by dynrun_engine_stop
   const char* stats_file;      // null: none. Absolute, known to be writable; written by dynrun_engine_stop
   const char* explain_file;    // likewise
+  const char* html_file;       // likewise
   const DynrunDump* dumps;
   size_t dump_count;
   uint32_t stress;             // DynrunStress bits

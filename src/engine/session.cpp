@@ -314,10 +314,10 @@ void Session::end_recording(bool finished) {
   // Cut into pieces, not broken.
   const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == report::BreakId::k_size_cap;
   if (recorder->why()) note_break();
-  if (recorder->why() && !goes_on && recorder->why()->id != report::BreakId::k_scope) {
+  if (recorder->why() && !goes_on) {
     const std::int32_t row = engine_.count_break(*recorder->why());
     if (segment && !segment->returns && !segment->continues) segment->break_row = row;
-    if (engine_.options().fullgraph || Scope::here().fullgraph) {
+    if ((engine_.options().fullgraph || Scope::here().fullgraph) && recorder->why()->id != report::BreakId::k_scope) {
       refusal_ = fullgraph_error(*recorder->why());
       return;
     }
@@ -496,6 +496,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     engine_.refresh_folded(code, *segment.graph, inputs);
   }
   bool returned = false;
+  engine_.note_next(segment.row);
   const std::uint64_t start = segment.timed ? report::ticks() : 0;
   ++Engine::disabled_depth();
   trace::ReplayResult result =
@@ -515,6 +516,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   }
   const std::uint64_t end = segment.timed ? report::ticks() : 0;
   engine_.count_replay(segment, end - start);
+  engine_.note_last(segment);
   if (segment.timed && segment.break_row >= 0) {
     gap_start_ = end;
     gap_break_ = segment.break_row;

@@ -21,9 +21,9 @@ struct GraphBreak {
   std::string reason;  // for people: what happened
   Place place;
   std::uint64_t count = 0;  // met while recording
-  std::string cure;         // what to do
+  std::string cure{};       // what to do
   int column = -1, end_column = -1;  // of what was met, in UTF-8 bytes of the line from 0; -1: not known
-  std::vector<Place> callers;        // innermost first, those of the first time
+  std::vector<Place> callers{};      // innermost first, those of the first time
   std::uint64_t replays = 0;   // met behind a replay
   double microseconds = 0;     // from those replays' ends until recorded code went on, or was left: the call itself included
 };
@@ -47,6 +47,30 @@ struct SegmentPlace {
   double microseconds = 0;       // of the replays
   double code_microseconds = 0;  // of these, in kernels and library calls
   int kernels = 0, library_calls = 0;  // of one replay
+};
+
+/// What the HTML report shows of one segment.
+struct SegmentDetail {
+  struct Operator {
+    std::string name, type;  // "aten::add.Tensor", "float32[2, 3]"
+    Place place;
+  };
+  struct Code {
+    std::string stage, text;  // "loops", "llvm", "asm"
+  };
+  std::size_t segment = 0;  // of Report::segments
+  std::string exit;         // in words
+  std::vector<Operator> operators;
+  std::vector<Place> host_lines;  // lines that it stands for, with and without operators
+  std::vector<std::string> guards;
+  std::vector<Code> code;
+};
+
+/// After a replay of one segment another one came next, or began to be recorded.
+struct Edge {
+  std::size_t from = 0, to = 0;  // of Report::segments
+  std::int64_t graph_break = -1;  // of Report::graph_breaks, where one lies between them
+  std::uint64_t count = 0;
 };
 
 /// Code that the VM could not run and CPython did.
@@ -75,10 +99,16 @@ struct Report {
   std::vector<GraphBreak> graph_breaks;
   std::vector<GuardMiss> guard_misses;
   std::vector<ForeignFrame> foreign_frames;
+  std::vector<SegmentDetail> details;  // with the edges and the script: where HTML is wanted
+  std::vector<Edge> edges;
+  std::string script;  // the path of the program's first file
 };
 
 /// The report as JSON, indented, ending in a newline. Text that is not UTF-8 has its bad bytes replaced.
 std::string to_json(const Report& report);
+
+/// The report as one page that needs nothing else: the sources of what was recorded, coloured by what became of each line.
+std::string to_html(const Report& report);
 
 /// The report for people (`--explain`): totals, then breaks and guard misses with their source lines, most frequent first.
 std::string to_text(const Report& report);

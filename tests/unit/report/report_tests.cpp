@@ -1,3 +1,4 @@
+#include "report/breaks.h"
 #include "report/report.h"
 
 #include <catch2/catch.hpp>
@@ -68,6 +69,26 @@ TEST_CASE("the text shows the source line, most frequent first") {
   CHECK(text.find("y = numpy.array(x)\n") != std::string::npos);
   CHECK(text.find(file + ":2 in forward") != std::string::npos);
   std::remove(file.c_str());
+}
+
+TEST_CASE("a break shows carets, callers, cost and cure; what costs most comes first") {
+  const std::string file = temporary_file("def f(x):\n    é = g(x) + 1\n");
+  Report report;
+  report.graph_breaks.push_back({"opaque-call", "a call", {"other.py", 1, "h"}, 9});
+  report.graph_breaks.push_back({"opaque-call", "a call", {file, 2, "f"}, 1, "move it", 9, 13, {{"main.py", 7, "<module>"}}, 4, 10.0});
+  const std::string text = to_text(report);
+  CHECK(text.find("é = g(x) + 1\n            ^^^^\n") != std::string::npos);
+  CHECK(text.find("called at main.py:7 in <module>") != std::string::npos);
+  CHECK(text.find("cost: 10.0 us of 4 times, 2.5 us each") != std::string::npos);
+  CHECK(text.find("cure: move it") != std::string::npos);
+  CHECK(text.find(file) < text.find("other.py"));
+  std::remove(file.c_str());
+}
+
+TEST_CASE("the table of breaks has an id, a meaning and a cure a break") {
+  const std::string text = ids_text();
+  CHECK(text.find("  data-dependent-bool      a branch on a tensor's value\n                             cure: use torch.where") != std::string::npos);
+  CHECK(std::string(break_info(BreakId::k_opaque_call).id) == "opaque-call");
 }
 
 TEST_CASE("source lines that cannot be read are empty") {

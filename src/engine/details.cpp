@@ -1,0 +1,105 @@
+// What the HTML report shows of each segment that is there at the end.
+
+#include "engine/engine.h"
+#include "graph/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+namespace dynrun::engine {
+
+namespace {
+
+report::Place place_at(const graph::Graph& graph, std::int32_t source) {
+  if (source < 0 || static_cast<std::size_t>(source) >= graph.sources.size()) return {};
+  const graph::SourceLine& line = graph.sources[static_cast<std::size_t>(source)];
+  return {line.file, line.line, line.function};
+}
+
+std::string type_text(const graph::Value& value) {
+  if (!value.is_tensor()) return "number";
+  return fmt::format("{}[{}]", graph::dtype_name(value.tensor().dtype), fmt::join(value.tensor().sizes, ", "));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (end > start) lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return lines;
+}
+
+std::string exit_text(const trace::Segment& segment, const std::vector<report::GraphBreak>& breaks) {
+  if (segment.returns) return "a return";
+  if (segment.continues) return "its size limit";
+  if (segment.break_row < 0) return "a break";
+  const report::GraphBreak& found = breaks[static_cast<std::size_t>(segment.break_row)];
+  return fmt::format("the break {} at line {}", found.id, found.place.line);
+}
+
+report::SegmentDetail detail_of(const trace::Segment& segment) {
+  report::SegmentDetail detail;
+  const graph::Graph& graph = *segment.graph;
+  for (const graph::Node& node : graph.nodes) {
+    std::string type;
+    for (graph::ValueId id : node.outputs) {
+      if (id != graph::kNoValue) type += (type.empty() ? "" : ", ") + type_text(graph.values[static_cast<std::size_t>(id)]);
+    }
+    detail.operators.push_back({node.op_name(), type, place_at(graph, node.source)});
+  }
+  for (std::size_t i = 0; i < graph.sources.size(); i++) detail.host_lines.push_back(place_at(graph, static_cast<std::int32_t>(i)));
+  std::set<std::string> seen;
+  for (std::string& line : lines_of(segment.guards.print())) {
+    if (seen.insert(line).second) detail.guards.push_back(std::move(line));
+  }
+  return detail;
+}
+
+}  // namespace
+
+void Engine::note_next(std::int32_t row) {
+  if (!follows_ || row < 0) return;
+  if (last_row_ >= 0) next_[{last_row_, row, last_break_}]++;
+  last_row_ = -1;
+}
+
+void Engine::note_last(const trace::Segment& segment) {
+  if (!follows_) return;
+  last_row_ = segment.returns ? -1 : segment.row;
+  last_break_ = segment.continues ? -1 : segment.break_row;
+}
+
+report::Report Engine::report_in_full() const {
+  report::Report report = this->report();
+  report.segments = segment_rows_;  // in the places that segments know
+  for (std::size_t i = 0; i < segment_rows_.size(); i++) {
+    report.segments[i].microseconds = clock_.microseconds(segment_ticks_[i].all);
+    report.segments[i].code_microseconds = clock_.microseconds(segment_ticks_[i].code);
+  }
+  report.graph_breaks = break_rows_;
+  for (std::size_t i = 0; i < break_rows_.size(); i++) report.graph_breaks[i].microseconds = clock_.microseconds(break_ticks_[i]);
+  std::set<std::int32_t> told;
+  for (const auto& [code, entries] : entries_) {
+    for (const auto& entry : entries) {
+      for (const auto& segment : entry->segments) {
+        if (segment->row < 0 || !told.insert(segment->row).second) continue;
+        report::SegmentDetail detail = detail_of(*segment);
+        detail.segment = static_cast<std::size_t>(segment->row);
+        detail.exit = exit_text(*segment, break_rows_);
+        if (auto texts = code_texts_.find(&segment->code); texts != code_texts_.end()) detail.code = texts->second;
+        report.details.push_back(std::move(detail));
+      }
+    }
+  }
+  for (const auto& [key, count] : next_) {
+    const auto& [from, to, graph_break] = key;
+    report.edges.push_back({static_cast<std::size_t>(from), static_cast<std::size_t>(to), graph_break, count});
+  }
+  return report;
+}
+
+}  // namespace dynrun::engine
