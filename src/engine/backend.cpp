@@ -4,6 +4,8 @@
 #include "guards/torch_python.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +28,31 @@ class Locked {
 
  private:
   PyGILState_STATE state_;
+};
+
+/// The thread's gradient and autocast modes, as they were, when it goes: code that raises may leave them switched.
+class Modes {
+ public:
+  Modes() = default;
+  ~Modes() {
+    at::autocast::set_autocast_enabled(at::kCPU, autocast_);
+    at::autocast::set_autocast_dtype(at::kCPU, dtype_);
+    at::autocast::set_autocast_cache_enabled(cache_);
+    for (int nesting = at::autocast::increment_nesting(); nesting > nesting_; nesting = at::autocast::decrement_nesting()) {
+    }
+  }
+  Modes(const Modes&) = delete;
+  Modes& operator=(const Modes&) = delete;
+
+ private:
+  static int nesting() {
+    at::autocast::increment_nesting();
+    return at::autocast::decrement_nesting();
+  }
+  const at::AutoGradMode grad_{at::GradMode::is_enabled()};
+  const bool autocast_ = at::autocast::is_autocast_enabled(at::kCPU), cache_ = at::autocast::is_autocast_cache_enabled();
+  const at::ScalarType dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
+  const int nesting_ = nesting();
 };
 
 Ref number_of(const at::Tensor& tensor) {
@@ -75,10 +102,13 @@ class PythonExecutable final : public runtime::Executable {
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
     Locked locked;
     std::vector<at::Tensor> outputs;
-    Ref arguments = arguments_of(*graph_, inputs);
-    Ref result = arguments ? Ref::steal(PyObject_CallObject(callable_.get(), arguments.get())) : Ref();
-    if (result) read_outputs(result.get(), outputs);
-    if (PyErr_Occurred()) fail();
+    {
+      const Modes modes;
+      Ref arguments = arguments_of(*graph_, inputs);
+      Ref result = arguments ? Ref::steal(PyObject_CallObject(callable_.get(), arguments.get())) : Ref();
+      if (result) read_outputs(result.get(), outputs);
+    }
+    if (PyErr_Occurred()) fail(inputs);
     return outputs;
   }
 
@@ -95,11 +125,15 @@ class PythonExecutable final : public runtime::Executable {
     for (std::size_t i = 0; i < graph_->outputs.size() && !PyErr_Occurred(); i++) outputs.push_back(tensor_from(PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i))));
   }
 
-  /// The operators themselves run instead, which raise in their place what they raise. Not so where something may have been written.
-  [[noreturn]] void fail() const {
-    if (writes_outside_) throw runtime::ForeignError();
-    PyErr_Clear();
-    throw std::runtime_error("a back end's code raised an exception");
+  /// Where the operators raise too, the program's code runs again, and raises in its place what it raises. Else the exception is
+  /// that of the back end's code, or of a signal: it is raised, as it is where something may have been written.
+  [[noreturn]] void fail(c10::ArrayRef<at::Tensor> inputs) const {
+    if (!writes_outside_) {
+      Ref error = Ref::steal(PyErr_GetRaisedException());
+      runtime::make_replayer(graph_)->run(inputs);
+      PyErr_SetRaisedException(error.release());
+    }
+    throw runtime::ForeignError();
   }
 
   Ref callable_;
@@ -125,13 +159,16 @@ Ref facts_of(const trace::Segment& segment) {
 std::shared_ptr<runtime::Executable> lower_with(PyObject* lower, const trace::Segment& segment, const std::vector<at::Tensor>& inputs) {
   const std::shared_ptr<const graph::Graph> graph = segment.graph;
   Ref description = describe(*graph);
-  if (!description && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+  if (!description) {
+    if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) return nullptr;
     PyErr_Clear();
     return runtime::make_replayer(graph);
   }
   Ref facts = facts_of(segment);
-  if (!description || !facts || PyDict_SetItemString(description.get(), "facts", facts.get()) < 0) return nullptr;
-  Ref arguments = description ? arguments_of(*graph, inputs) : Ref();
+  const trace::TorchState& state = segment.state;
+  Ref entry = mode_of({state.grad, state.inference, state.autocast, state.autocast_dtype});
+  if (!facts || !entry || PyDict_SetItemString(description.get(), "facts", facts.get()) < 0 || PyDict_SetItemString(description.get(), "entry", entry.get()) < 0) return nullptr;
+  Ref arguments = arguments_of(*graph, inputs);
   Ref made = arguments ? Ref::steal(PyObject_CallFunctionObjArgs(lower, description.get(), arguments.get(), nullptr)) : Ref();
   if (!made) return nullptr;
   if (made.get() == Py_None) return runtime::make_replayer(graph);

@@ -61,16 +61,8 @@ report::SegmentDetail detail_of(const trace::Segment& segment) {
 
 }  // namespace
 
-void Engine::note_next(std::int32_t row) {
-  if (!follows_ || row < 0) return;
-  if (last_row_ >= 0) next_[{last_row_, row, last_break_}]++;
-  last_row_ = -1;
-}
-
-void Engine::note_last(const trace::Segment& segment) {
-  if (!follows_) return;
-  last_row_ = segment.returns ? -1 : segment.row;
-  last_break_ = segment.continues ? -1 : segment.break_row;
+void Engine::count_edge(std::int32_t from, std::int32_t to, std::int32_t graph_break) {
+  if (follows_ && from >= 0 && to >= 0) next_[{from, to, graph_break}]++;
 }
 
 report::Report Engine::report_in_full() const {
@@ -90,7 +82,7 @@ report::Report Engine::report_in_full() const {
         report::SegmentDetail detail = detail_of(*segment);
         detail.segment = static_cast<std::size_t>(segment->row);
         detail.exit = exit_text(*segment, break_rows_);
-        if (auto texts = code_texts_.find(&segment->code); texts != code_texts_.end()) detail.code = texts->second;
+        if (auto texts = code_texts_.find(segment->row); texts != code_texts_.end()) detail.code = texts->second;
         report.details.push_back(std::move(detail));
       }
     }

@@ -92,6 +92,22 @@ struct Quiet {
   ~Quiet() { --Engine::disabled_depth(); }
 };
 
+/// What runs while it lives is neither recorded nor counted, and in no scope.
+struct NotOfProgram {
+  NotOfProgram() = default;
+  ~NotOfProgram() {
+    Scope::here() = outside;
+    vm::counters().frames_cpython = frames;
+    trace::operator_count().fetch_sub(trace::operator_count().load() - operators);
+  }
+  NotOfProgram(const NotOfProgram&) = delete;
+  NotOfProgram& operator=(const NotOfProgram&) = delete;
+
+  const Quiet quiet;
+  const Scope outside = std::exchange(Scope::here(), Scope());
+  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
+};
+
 bool filter(python::Frame* frame) { return the_engine->wants(frame); }
 
 }  // namespace
@@ -107,7 +123,7 @@ std::size_t Engine::heat_key(python::Frame* frame) {
   PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   std::size_t key = std::hash<const void*>()(frame->code);
   if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
-  return key;
+  return key + static_cast<std::size_t>(Scope::here().key()) * 0x9e3779b97f4a7c15u;
 }
 
 Engine::Engine(const DynrunOptions& options) : options_(options) {}
@@ -176,7 +192,8 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   bool generator = frame->owner == python::kOwnedByGenerator;
-  if (!generator && (Scope::here().at_once || mark_of(frame)) && !heat_of(frame).rejected) return true;
+  const bool at_once = (Scope::here().at_once && !runs_apart(frame->code)) || mark_of(frame);
+  if (!generator && at_once && !heat_of(frame).rejected) return true;
   if (!takes_tensors(frame)) {
     loops_.consider(frame->code, frame->globals);
     return false;
@@ -305,14 +322,16 @@ void Engine::count_segment(trace::Segment& segment) {
   segment.timed = measures_;
 }
 
-void Engine::keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
+void Engine::keep(std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
   count_segment(*segment);
-  auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
-  std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
-  entry.segments.erase(dead, entry.segments.end());
+  make_code_of(*segment);
   segment->backend = Scope::here().backend;
   if (segment->backend != 0) lower_elsewhere(*segment, inputs);
   else if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
+  Entry& entry = entry_at(segment->entry);  // a back end may have made the engine forget all it had
+  auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
+  std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
+  entry.segments.erase(dead, entry.segments.end());
   if (!options_.dump_count) {
     entry.segments.insert(entry.segments.begin(), std::move(segment));
     return;
@@ -336,9 +355,23 @@ static std::uint64_t content_of(const at::Tensor& tensor) {
 
 int Engine::backend_number(PyObject* lower) {
   if (lower == Py_None) return 0;
-  auto found = std::find_if(backends_.begin(), backends_.end(), [&](const Ref& known) { return known.get() == lower; });
-  if (found == backends_.end()) found = backends_.insert(found, Ref::borrow(lower));
+  auto place_of = [&](PyObject* wanted) { return std::find_if(backends_.begin(), backends_.end(), [&](const Ref& known) { return known.get() == wanted; }); };
+  auto found = place_of(lower);
+  if (found == backends_.end()) found = place_of(nullptr);
+  if (found == backends_.end()) found = backends_.insert(found, Ref());
+  if (!*found) *found = Ref::borrow(lower);
   return static_cast<int>(found - backends_.begin()) + 1;
+}
+
+void Engine::forget_backend(PyObject* lower) {
+  const int number = backend_number(lower);
+  std::vector<std::unique_ptr<Entry>> dying;  // dies last: objects that die may run Python code
+  for (auto& [code, entries] : entries_) {
+    auto gone = std::stable_partition(entries.begin(), entries.end(), [&](const auto& entry) { return Scope::backend_of_key(entry->scope) != number; });
+    std::move(gone, entries.end(), std::back_inserter(dying));
+    entries.erase(gone, entries.end());
+  }
+  Ref held = std::exchange(backends_[static_cast<std::size_t>(number - 1)], Ref());
 }
 
 /// One graph for all sizes: it is shown to a back end once.
@@ -346,16 +379,10 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   segment.code.lowered = true;
   if (segment.graph->nodes.empty()) return;
   auto start = std::chrono::steady_clock::now();
-  const Scope outside = std::exchange(Scope::here(), Scope());
-  // What the other compiler runs is not the program's.
-  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
-  Quiet quiet;
+  const NotOfProgram quiet;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   segment.code.executable = lower_with(backend_of(segment.backend), segment, inputs);
   if (!segment.code.executable) error_ = Ref::steal(PyErr_GetRaisedException());
-  Scope::here() = outside;
-  vm::counters().frames_cpython = frames;
-  trace::operator_count().fetch_sub(trace::operator_count().load() - operators);
   report_.compile_seconds += seconds_since(start);
 }
 
@@ -385,13 +412,10 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         for (std::size_t i = 0; i < options.contents.size(); i++) {
           if (options.contents[i] == 0) graph->inputs[i].kind = graph::InputKind::kActivation;
         }
-        if (follows_) {
-          code_texts_.erase(&code);
-          options.dump = [this, &code](const std::string& stage, const std::string& text) {
-            if (stage.rfind("graph", 0) != 0) code_texts_[&code].push_back({stage, text});
-          };
-        } else if (options_.dump_count) {
+        if (follows_) code_texts_.erase(code_row_);
+        if (follows_ || options_.dump_count) {
           options.dump = [this](const std::string& stage, const std::string& text) {
+            if (follows_ && stage.rfind("graph", 0) != 0) code_texts_[code_row_].push_back({stage, text});
             for (std::size_t i = 0; i < options_.dump_count; i++) {
               if (stage.rfind(options_.dumps[i].stage, 0) == 0) std::fprintf(stderr, "--- %s\n%s\n", stage.c_str(), text.c_str());
             }
@@ -460,8 +484,7 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
 
 static report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }
 
-/// Breaks in dynrun's own Python code are not the program's, but for what its decorators make of functions: their callers are told.
-static std::optional<trace::Break> of_program(const trace::Break& why) {
+std::optional<trace::Break> Engine::of_program(const trace::Break& why) {
   auto own = [](const graph::SourceLine& line) { return line.file.rfind("<dynrun>", 0) == 0; };
   if (!own(why.line)) return why;
   auto caller = std::find_if_not(why.callers.begin(), why.callers.end(), own);

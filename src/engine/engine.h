@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -75,11 +76,13 @@ class Engine final : public vm::Engine {
   /// What watching a call of a rejected frame has shown.
   void judge(std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
-  void keep(Entry& entry, std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
+  void keep(std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.
   void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
   /// The number of another compiler, a Python function as `lower_with` takes it; 0 for None. It is kept.
   int backend_number(PyObject* lower);
+  /// Forgets what was recorded for it, and lets go of it.
+  void forget_backend(PyObject* lower);
   /// Borrowed; None for 0.
   PyObject* backend_of(int number) const { return number == 0 ? Py_None : backends_[static_cast<std::size_t>(number - 1)].get(); }
   /// The exception with which another compiler failed since the last call, or null.
@@ -101,6 +104,8 @@ class Engine final : public vm::Engine {
 
   /// Notes a break that a recording met. The number of its place, for `count_gap`; -1 where it is not the program's.
   std::int32_t count_break(const trace::Break& why);
+  /// The break as the program has it: one in dynrun's own Python code is moved to the caller of what a decorator made, or is nobody's.
+  static std::optional<trace::Break> of_program(const trace::Break& why);
   /// What lay between a replay that ended in the break and the next segment.
   void count_gap(std::int32_t break_row, std::uint64_t ticks);
   /// Whether times are wanted.
@@ -132,10 +137,10 @@ class Engine final : public vm::Engine {
   report::Report report_in_full() const;
   /// From now on what runs after each segment is noted, and the code that is made for it.
   void follow() { follows_ = true; }
-  /// A segment is about to run, or one begins to be recorded (`row` -1: not known yet).
-  void note_next(std::int32_t row);
-  /// A segment has run, or has been recorded.
-  void note_last(const trace::Segment& segment);
+  /// A replay of one segment followed a replay of another, through a break or not (-1). By their rows.
+  void count_edge(std::int32_t from, std::int32_t to, std::int32_t graph_break);
+  /// Code that is made from now on is of this segment.
+  void make_code_of(const trace::Segment& segment) { code_row_ = segment.row; }
   void reset_report();
 
   const DynrunOptions& options() const { return options_; }
@@ -174,9 +179,9 @@ class Engine final : public vm::Engine {
   std::vector<Ticks> segment_ticks_;
   std::vector<std::uint64_t> break_ticks_;
   bool measures_ = false, follows_ = false;
-  std::int32_t last_row_ = -1, last_break_ = -1;  // of the segment that ran last, while nothing followed it
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
-  std::unordered_map<const trace::Code*, std::vector<report::SegmentDetail::Code>> code_texts_;
+  std::unordered_map<std::int32_t, std::vector<report::SegmentDetail::Code>> code_texts_;  // by segment's row: what was made last
+  std::int32_t code_row_ = -1;
   report::Clock clock_;
   std::unordered_set<const PyCodeObject*> apart_;
   std::vector<python::Ref> apart_codes_;  // keeps their addresses

@@ -85,10 +85,6 @@ bool is_default(const Argument& argument, const c10::Argument& declared) {
   return given.tagKind() == usual.tagKind() && (given.isNone() || given == usual);
 }
 
-Ref mode_of(const graph::Mode& mode) {
-  return tuple(truth(mode.grad_enabled), truth(mode.inference), truth(mode.autocast), dtype_object(mode.autocast_dtype));
-}
-
 Ref value_number(graph::ValueId id) { return id == kNoValue ? none() : number(id); }
 
 Ref node_of(const graph::Node& node) {
@@ -106,7 +102,7 @@ Ref node_of(const graph::Node& node) {
     if (failed) return Ref();
   }
   return tuple(text(schema.name()), text(schema.overload_name().empty() ? "default" : schema.overload_name()), positional, keywords,
-               list(node.outputs, value_number), list(node.return_lengths, number), mode_of(node.mode), number(node.source));
+               list(node.outputs, value_number), list(node.return_lengths, number), engine::mode_of(node.mode), number(node.source));
 }
 
 Ref type_of(const graph::Value& value) {
@@ -122,6 +118,10 @@ Ref type_of(const graph::Value& value) {
 }
 
 }  // namespace
+
+Ref mode_of(const graph::Mode& mode) {
+  return tuple(truth(mode.grad_enabled), truth(mode.inference), truth(mode.autocast), dtype_object(mode.autocast_dtype));
+}
 
 Ref describe(const graph::Graph& graph) {
   Ref out = Ref::steal(PyDict_New());

@@ -27,9 +27,9 @@ bool read_scope(PyObject* tuple, Scope& scope) {
     PyErr_SetString(PyExc_TypeError, "a scope is a tuple");
     return false;
   }
-  if (!PyArg_ParseTuple(tuple, "OppO", &backend, &fullgraph, &at_once, &dynamic)) return false;
+  if (!PyArg_ParseTuple(tuple, "OipO", &backend, &fullgraph, &at_once, &dynamic)) return false;
   scope.backend = engine()->backend_number(backend);
-  scope.fullgraph = fullgraph != 0;
+  scope.fullgraph = fullgraph;
   scope.at_once = at_once != 0;
   scope.dynamic.reset();
   if (dynamic != Py_None) scope.dynamic = dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff;
@@ -38,7 +38,7 @@ bool read_scope(PyObject* tuple, Scope& scope) {
 
 Ref write_scope(const Scope& scope) {
   PyObject* dynamic = !scope.dynamic ? Py_None : *scope.dynamic == kDynrunDynamicOn ? Py_True : Py_False;
-  return Ref::steal(Py_BuildValue("(OOOO)", engine()->backend_of(scope.backend), scope.fullgraph ? Py_True : Py_False, scope.at_once ? Py_True : Py_False, dynamic));
+  return Ref::steal(Py_BuildValue("(OiOO)", engine()->backend_of(scope.backend), scope.fullgraph, scope.at_once ? Py_True : Py_False, dynamic));
 }
 
 PyObject* enter(PyObject*, PyObject* tuple) {
@@ -102,6 +102,12 @@ PyType_Slot scoped_slots[] = {{Py_tp_new, reinterpret_cast<void*>(make_scoped)},
                               {0, nullptr}};
 PyType_Spec scoped_spec = {"dynrun.Scoped", sizeof(Scoped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, scoped_slots};
 
+PyObject* forget(PyObject*, PyObject* lower) {
+  engine()->forget_backend(lower);
+  return Py_NewRef(Py_None);
+}
+
+PyMethodDef forget_method = {"_forget", forget, METH_O, nullptr};
 PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
 
 }  // namespace
@@ -109,6 +115,8 @@ PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
 bool add_scopes(PyObject* module) {
   Ref type = Ref::steal(PyType_FromSpec(&scoped_spec));
   if (!type || PyModule_AddObjectRef(module, "_Scoped", type.get()) < 0) return false;
+  Ref forgetting = Ref::steal(PyCFunction_New(&forget_method, nullptr));
+  if (!forgetting || PyModule_AddObjectRef(module, "_forget", forgetting.get()) < 0) return false;
   Ref function = Ref::steal(PyCFunction_New(&enter_method, nullptr));
   if (!function || PyModule_AddObjectRef(module, "_enter", function.get()) < 0) return false;
   trace::classify_as(function.get(), {trace::CallClass::kModelled, trace::Model::kScope});

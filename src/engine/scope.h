@@ -11,18 +11,20 @@ namespace dynrun::engine {
 
 struct Scope {
   int backend = 0;           // whose code segments get: Engine's number of it, 0 its own
-  bool fullgraph = false;    // a break is an error
+  enum Fullgraph : int { kMayBreak = 0, kMustNotBreak = 1, kAsTorch = 2 };  // a break is an error: any, those that torch.compile has too
+  int fullgraph = kMayBreak;
   bool at_once = false;      // recorded at first sight, compiled at once
   std::optional<DynrunDynamic> dynamic;
 
   /// Segments of one key may stand in for each other.
-  int key() const { return backend * 2 + (fullgraph ? 1 : 0); }
+  int key() const { return backend * 4 + fullgraph; }
+  static int backend_of_key(int key) { return key / 4; }
   /// That of the code that runs now.
   static Scope& here();
 };
 
 /// Adds to the module `_Scoped(function, scope)`, which calls a function inside a scope, and `_enter(scope)`, which makes a scope
-/// the present one and gives the one before. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None); a back end is
+/// the present one and gives the one before, and `_forget(back end)`. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None); a back end is
 /// a Python function as Engine::lower_with takes it. False with a Python error set.
 bool add_scopes(PyObject* module);
 

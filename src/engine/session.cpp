@@ -72,10 +72,20 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
   return segment.shapes && in_full ? segment.shapes->explain_miss(segment, registers) : segment.host.explain_miss(registers, segment.guards);
 }
 
+/// Whether a break is an error here. Of a script's own torch.compile(fullgraph=True) only what torch.compile cannot record either.
+bool must_not_break(const Engine& engine, report::BreakId id) {
+  using report::BreakId;
+  if (id == BreakId::k_scope) return false;
+  if (engine.options().fullgraph || Scope::here().fullgraph == Scope::kMustNotBreak) return true;
+  return Scope::here().fullgraph == Scope::kAsTorch &&
+         (id == BreakId::k_data_dependent_bool || id == BreakId::k_changing_number || id == BreakId::k_asked_for || id == BreakId::k_disabled);
+}
+
 /// What a break raises where there may be none: the class that torch.compile raises, or a RuntimeError for --fullgraph.
-python::Ref fullgraph_error(const trace::Break& why) {
+python::Ref fullgraph_error(const trace::Break& met) {
+  const trace::Break why = Engine::of_program(met).value_or(met);
   const report::BreakInfo& info = report::break_info(why.id);
-  const bool asked_for = Scope::here().fullgraph;
+  const bool asked_for = Scope::here().fullgraph != Scope::kMayBreak;
   const std::string text = fmt::format("{}: {}{}{} at {}:{} in {} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ", why.detail,
                                        why.line.file, why.line.line, why.line.function, info.cure);
   // Its constructor is Python code, which is not the program's.
@@ -244,7 +254,8 @@ Decision Session::probe() {
     detach();
     return Decision::kResume;
   }
-  if (!Scope::here().fullgraph) entry.recordings++;  // it raises as often as it breaks
+  entry.recordings++;
+  recorded_at_ = entry.point;
   std::shared_ptr<trace::Segment> least;  // dies last
   if (entry.segments.size() >= kMaxSegments) {
     least = std::move(entry.segments.back());
@@ -289,6 +300,7 @@ const trace::TorchState& Session::torch_state() {
 
 void Session::start_recording() {
   close_gap();
+  last_row_ = -1;
   recorded_ = true;
   torch_state_uses_ = 0;
   classes_of(*machine_.top, start_classes_);
@@ -317,8 +329,9 @@ void Session::end_recording(bool finished) {
   if (recorder->why() && !goes_on) {
     const std::int32_t row = engine_.count_break(*recorder->why());
     if (segment && !segment->returns && !segment->continues) segment->break_row = row;
-    if ((engine_.options().fullgraph || Scope::here().fullgraph) && recorder->why()->id != report::BreakId::k_scope) {
+    if (row >= 0 && must_not_break(engine_, recorder->why()->id)) {
       refusal_ = fullgraph_error(*recorder->why());
+      engine_.entry_at(recorded_at_).recordings--;  // it raises as often as it breaks
       return;
     }
   }
@@ -344,14 +357,16 @@ void Session::end_recording(bool finished) {
   }
   captured_ += segment->operators;
   engine_.count_recorded(segment->operators);
-  engine_.keep(entry, std::move(segment), recorder->inputs(), compile_now_ || Scope::here().at_once);
+  const trace::EntryPoint begun = segment->entry;
+  engine_.keep(std::move(segment), recorder->inputs(), compile_now_ || Scope::here().at_once);
+  Entry& kept = engine_.entry_at(begun);
   if ((refusal_ = engine_.take_error())) {
-    entry.recordings--;
-    std::shared_ptr<trace::Segment> useless = std::move(entry.segments.front());  // dies last
-    entry.segments.erase(entry.segments.begin());
+    kept.recordings--;
+    std::shared_ptr<trace::Segment> useless = std::move(kept.segments.front());  // dies last
+    kept.segments.erase(kept.segments.begin());
     return;
   }
-  kept_.push_back(entry.segments.front());
+  kept_.push_back(kept.segments.front());
 }
 
 Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
@@ -414,7 +429,7 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
     case Flow::kDropped:
       end_recording(false);
       if (!refusal_) detach();
-      else state_ = State::kIdle;
+      else state_ = State::kProbe;  // it is raised at the next instruction
       break;
     default: break;
   }
@@ -496,7 +511,8 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     engine_.refresh_folded(code, *segment.graph, inputs);
   }
   bool returned = false;
-  engine_.note_next(segment.row);
+  engine_.count_edge(last_row_, segment.row, last_break_);
+  engine_.make_code_of(segment);
   const std::uint64_t start = segment.timed ? report::ticks() : 0;
   ++Engine::disabled_depth();
   trace::ReplayResult result =
@@ -516,7 +532,8 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   }
   const std::uint64_t end = segment.timed ? report::ticks() : 0;
   engine_.count_replay(segment, end - start);
-  engine_.note_last(segment);
+  last_row_ = segment.row;
+  last_break_ = segment.break_row;
   if (segment.timed && segment.break_row >= 0) {
     gap_start_ = end;
     gap_break_ = segment.break_row;

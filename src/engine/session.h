@@ -101,6 +101,8 @@ class Session final : public vm::Observer {
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
   std::uint64_t gap_start_ = 0;  // report/clock.h: when the last replay ended in the break `gap_break_`
   std::int32_t gap_break_ = -1;
+  std::int32_t last_row_ = -1, last_break_ = -1;  // of the segment that was replayed last, and the break behind it
+  trace::EntryPoint recorded_at_;                 // where the recording began
   python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
 };
 

@@ -163,13 +163,14 @@ def test_compiler_that_fails():
 
 
 def test_code_that_fails():
-    """Code that raises before anything was written gives way to the operators; what it raises behind a write is raised."""
+    """What a back end's code raises is raised; what operators raise, raises in the program's own line (below)."""
     def fails(*values):
         raise ValueError("at run time")
 
     fast = dynrun.compile(lambda x: x * 3, backend=Graphs(fails))
+    fast(torch.ones(2))
     for _ in range(3):
-        same(fast(torch.ones(2)), torch.full((2,), 3.0))
+        raises(ValueError, lambda: fast(torch.ones(2)), "at run time")
     total = torch.zeros(2)
 
     def writes(x):
@@ -180,8 +181,8 @@ def test_code_that_fails():
     fast(torch.ones(2))
     raises(ValueError, lambda: fast(torch.ones(2)), "at run time")
     short = dynrun.compile(lambda x: x * 3, backend=Graphs(lambda *values: ()))
-    for _ in range(3):
-        same(short(torch.ones(2)), torch.full((2,), 3.0))
+    short(torch.ones(2))
+    raises(RuntimeError, lambda: short(torch.ones(2)), "gave 0 results of a graph that has 1")
 
 
 def test_operator_that_raises_in_its_line():
@@ -254,3 +255,88 @@ def test_options_are_handed_on():
     dynrun.compile(lambda x: x + 2, backend=takes, mode="max-autotune")(torch.ones(2))
     dynrun.compile(lambda x: x + 3, backend=takes)(torch.ones(2))
     assert given == [(None, {"a": [1]}), ("max-autotune", None), (None, None)], given
+
+
+def test_modes_at_entry():
+    """A graph is called in the mode that its segment began in, whichever it ended in."""
+    weight = torch.randn(3, 3, requires_grad=True)
+
+    def ends_elsewhere(x):
+        with torch.no_grad():
+            y = x @ weight
+            dynrun.graph_break()
+            z = y * 2
+        return y, z, z * weight
+
+    def without_autocast(x):
+        with torch.autocast("cpu", enabled=False):
+            return x.float() @ weight
+
+    graphs = Graphs()
+    first, second = dynrun.compile(ends_elsewhere, backend=graphs), dynrun.compile(without_autocast, backend=graphs)
+    x = torch.randn(3, 3)
+    for _ in range(4):
+        got, expected = first(x), ends_elsewhere(x)
+        assert [v.requires_grad for v in got] == [v.requires_grad for v in expected] == [False, False, True]
+        same(got, expected)
+        with torch.autocast("cpu", torch.bfloat16):
+            got, expected = second(x), without_autocast(x)
+        assert got.dtype is expected.dtype is torch.float32
+        same(got, expected)
+
+
+def test_modes_after_an_exception():
+    weight = torch.randn(4, 3, requires_grad=True)
+
+    def look_up(index):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            return weight[index] * 2
+
+    fast = dynrun.compile(look_up, backend="eager")
+    for _ in range(3):
+        fast(torch.tensor([1]))
+        raises(IndexError, lambda: fast(torch.tensor([9])), "out of bounds")
+        assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+
+
+def test_signal_in_a_back_ends_code():
+    import signal
+
+    def interrupted(*values):
+        signal.raise_signal(signal.SIGALRM)
+        return ()
+
+    def on_alarm(number, frame):
+        raise TimeoutError("alarm")
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    fast = dynrun.compile(lambda x: x * 3, backend=Graphs(interrupted))
+    fast(torch.ones(2))
+    raises(TimeoutError, lambda: fast(torch.ones(2)), "alarm")
+
+
+def test_back_end_that_resets():
+    def resets(module, inputs):
+        dynrun.reset()
+        return module.forward
+
+    fast = dynrun.compile(lambda x: x * 3, backend=resets)
+    for _ in range(3):
+        same(fast(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_rejected_elsewhere():
+    """Code that was not worth recording in one scope is looked at anew in another."""
+    def f(x, early):
+        if early:
+            return x
+        return x * 2
+
+    for _ in range(6):
+        f(torch.ones(2), True)
+    graphs = Graphs()
+    with dynrun.optimize(backend=graphs):
+        f(torch.ones(2), False)
+    assert len(graphs.modules) == 1
+    assert dynrun.explain(f)(torch.ones(2), False).graph_count == 1
+    same(dynrun.export(f, torch.ones(2), False)(torch.ones(2) * 2, False), torch.full((2,), 4.0))

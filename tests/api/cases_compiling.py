@@ -207,3 +207,44 @@ def test_reset_forgets():
     dynrun.reset()
     fast(torch.ones(2))
     assert len(graphs.modules) == 2
+
+
+def test_optimize_with_fullgraph():
+    def f(x):
+        return x.sin() + 1
+
+    for _ in range(3):
+        with dynrun.optimize(fullgraph=True):
+            same_size = f(torch.ones(2))
+        assert same_size.shape == (2,)
+    raises(KeyError, lambda: fails_inside(f), "out")
+    f(torch.ones(2)) if f(torch.ones(2)).sum() > 0 else None  # nothing is left of the scope
+
+
+def fails_inside(f):
+    with dynrun.optimize(fullgraph=True):
+        f(torch.ones(2))
+        raise KeyError("out")
+
+
+def test_one_optimize_in_two_threads():
+    graphs, entered, leave = Graphs(), threading.Event(), threading.Event()
+    shared = dynrun.optimize(backend=graphs)
+
+    def other():
+        with shared:
+            entered.set()
+            leave.wait()
+        dynrun.compile(lambda x: x)  # the thread's own scope again
+
+    with dynrun.optimize(backend="eager"):
+        with shared:
+            thread = threading.Thread(target=other)
+            thread.start()
+            entered.wait()
+        (lambda x: x.cos())(torch.ones(2))
+        assert not graphs.modules
+    leave.set()
+    thread.join()
+    (lambda x: x.sin())(torch.ones(2))
+    assert not graphs.modules

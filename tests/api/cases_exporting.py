@@ -15,7 +15,10 @@ def test_arguments_and_results_keep_their_form():
     got, expected = graph(a, (b, c), scale={"k": k}), f(a, (b, c), scale={"k": k})
     same(got, expected)
     assert got["rest"][1] == 3 and got["rest"][2] is a
-    raises(TypeError, lambda: graph(a, b), "arguments of the form")
+    same(graph(a, (b, c), {"k": k}), expected)
+    raises(TypeError, lambda: graph(a), "missing")
+    twin = __import__("copy").deepcopy(graph)
+    same(twin(a, (b, c), scale={"k": k}), expected)
     assert isinstance(graph, torch.fx.GraphModule) and graph.guards and all(isinstance(line, str) for line in graph.guards)
 
 
@@ -40,3 +43,61 @@ def test_refusals():
     raises(ValueError, lambda: dynrun.export(lambda x: total.add_(x), x), "writes to outside objects")
     raises(ValueError, lambda: dynrun.export(lambda x: x, x), "no operator")
     raises(TypeError, lambda: dynrun.export(3, x), "takes a function or a module")
+
+
+def test_more_than_one_graph():
+    def long(x):
+        n = 0
+        while n < 400:
+            x = x.sin() + 1
+            n += 1
+        return x
+
+    raises(ValueError, lambda: dynrun.export(long, torch.ones(2)), "graphs")
+
+
+def test_nothing_is_kept():
+    import gc
+    import weakref
+    model = torch.nn.Linear(3, 3)
+    dynrun.export(model, torch.ones(1, 3))
+    dynrun.explain(model)(torch.ones(1, 3))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_again_and_again():
+    for _ in range(4):
+        graph = dynrun.export(lambda a: a + 1, torch.ones(3))
+        same(graph(torch.zeros(3)), torch.ones(3))
+
+
+def test_what_it_was_exported_for():
+    graph = dynrun.export(lambda a, n, name=None: (a * n, a.shape, n), torch.ones(3), 3, name="x")
+    got = graph(torch.ones(3) * 2, 3, name="x")
+    same(got[0], torch.full((3,), 6.0))
+    assert tuple(got[1]) == (3,) and got[2] == 3
+    raises(AssertionError, lambda: graph(torch.ones(3), 4, name="x"), "exported for 3")
+    raises(AssertionError, lambda: graph(torch.ones(3), 3, name="y"), "exported for 'x'")
+    raises(RuntimeError, lambda: graph(torch.ones(4), 3, name="x"), "sizes mismatch")
+    raises(RuntimeError, lambda: graph(torch.ones(3).double(), 3, name="x"), "dtype mismatch")
+
+
+OUTSIDE = torch.ones(3)
+
+
+def test_tensors_of_two_names():
+    x = torch.ones(3)
+    raises(ValueError, lambda: dynrun.export(lambda a, b: a * 2 + b, x, x), "two arguments are one tensor")
+    raises(ValueError, lambda: dynrun.export(lambda a, b: a + OUTSIDE + b, x, OUTSIDE), "another name")
+
+
+def test_objects():
+    class Pair:
+        def __init__(self, a):
+            self.a = a
+
+    raises(ValueError, lambda: dynrun.export(lambda pair: pair.a + 1, Pair(torch.ones(2))), "an argument holds a Pair")
+    raises(ValueError, lambda: dynrun.export(lambda a: Pair(a + 1), torch.ones(2)), "the result holds a Pair")

@@ -111,3 +111,21 @@ def test_keep():
     for option, expected in (("serve", "False"), ("keep", "True")):
         ran = subprocess.run([os.environ.get("DYNRUN", sys.executable), f"--torch-compile={option}", "-c", code], capture_output=True, text=True)
         assert ran.stdout.strip() == expected, (option, ran)
+
+
+def test_fullgraph_of_what_dynrun_breaks_at():
+    """Where torch.compile finds no break, dynrun's own are none of the script's business."""
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    fast = torch.compile(lambda x: Twice.apply(x + 1) * 3, fullgraph=True)
+    for _ in range(3):
+        x = torch.ones(2, requires_grad=True)
+        fast(x).sum().backward()
+        same(x.grad, torch.full((2,), 6.0))

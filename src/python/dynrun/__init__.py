@@ -15,6 +15,7 @@ what a script may ask for beyond that:
 
 import functools as _functools
 import json as _json
+import threading as _threading
 import types as _types
 import typing as _typing
 
@@ -82,14 +83,15 @@ class optimize:
     def __init__(self, backend: _Any = "dynrun", *, fullgraph: bool = False, dynamic: bool | None = None) -> None:
         _check(dynamic, fullgraph)
         self._scope = _part("_backends").scope(backend, fullgraph, dynamic, None, None)
-        self._outside: list = []
+        self._outside = _threading.local()
 
     def __enter__(self) -> "optimize":
-        self._outside.append(_enter(self._scope))
+        before = _enter(self._scope)
+        vars(self._outside).setdefault("scopes", []).append(before)
         return self
 
     def __exit__(self, *exception: _Any) -> bool:
-        _enter(self._outside.pop())
+        _enter(self._outside.scopes.pop())
         return False
 
     def __call__(self, fn: _Any) -> _Any:
@@ -126,18 +128,21 @@ def explain(fn: _Any) -> _Any:
 
     Runs the call once, recorded from scratch, and tells what became of it: `graph_count`, `graph_break_count`, `op_count`, `graphs`
     (torch.fx.GraphModule), `breaks` (dicts with id, reason, file, line, function, count). Its text is for people."""
+    if not callable(fn):
+        raise TypeError(f"dynrun.explain() takes a function or a module, not {type(fn).__name__!r}")
     return lambda *args, **kwargs: _apart(_part, "_explain").explain(fn, args, kwargs)
 
 
 def export(fn: _Any, *args: _Any, **kwargs: _Any) -> _Any:
     """export(fn, *args, **kwargs) -> torch.fx.GraphModule
 
-    The call as one graph. The module takes what `fn` takes, in tensors of the same sizes and dtypes, and gives what `fn` gives;
-    parameters and other tensors that are no arguments are its attributes. `guards` holds what it relies on, in words.
+    The call as one graph. The module takes what `fn` takes, in tensors of the same sizes and dtypes and the same numbers and texts,
+    which it checks, and gives what `fn` gives; parameters and other tensors that are no arguments are its attributes. `guards` holds
+    what it relies on, in words.
 
     Raises RuntimeError (torch._dynamo.exc.Unsupported) naming the line where a break prevents one graph, and ValueError where the call
-    does more than compute its result (writes to outside objects, prints), which a graph cannot."""
-    return _part("_export").export(fn, args, kwargs)
+    does more than compute its result (writes to outside objects, prints), or takes or gives what a graph cannot (objects of classes)."""
+    return _apart(_part, "_export").export(fn, args, kwargs)
 
 
 def list_backends() -> list[str]:

@@ -17,7 +17,7 @@ def names():
 def scope(backend, fullgraph, dynamic, mode, options):
     """The engine's form of what compile() and optimize() were given."""
     options = tuple(sorted(options.items())) if options else ()
-    return (None if backend == "dynrun" else lowering(backend, mode, options), bool(fullgraph), True, None if dynamic is None else bool(dynamic))
+    return (None if backend == "dynrun" else lowering(backend, mode, options), int(fullgraph), True, None if dynamic is None else bool(dynamic))
 
 
 def lowering(backend, mode=None, options=()):

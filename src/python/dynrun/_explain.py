@@ -38,11 +38,11 @@ def explain(fn, args, kwargs):
 
     before = places(dynrun.stats()["graph_breaks"])
     lower = functools.partial(dynrun._part("_backends").lower_by, collect, {})
-    outside = dynrun._enter((lower, False, True, None))
+    run = dynrun._Scoped(fn, (lower, 0, True, None))
     try:
-        result = fn(*args, **kwargs)
+        result = run(*args, **kwargs)
     finally:
-        dynrun._enter(outside)
+        dynrun._forget(lower)
     breaks = []
     for place, found in places(dynrun.stats()["graph_breaks"]).items():
         count = found["count"] - (before[place]["count"] if place in before else 0)

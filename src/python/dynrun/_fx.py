@@ -36,7 +36,7 @@ def identifier(name):
 class Builder:
     def __init__(self, description, inputs):
         self.values, self.nodes, self.sources = description["values"], description["nodes"], description["sources"]
-        self.inputs, self.outputs = description["inputs"], description["outputs"]
+        self.inputs, self.outputs, self.entry = description["inputs"], description["outputs"], description["entry"]
         self.graph, self.made, self.source = torch.fx.Graph(), {}, -1
         self.examples = None if inputs is None else self.fake_values(inputs)
         # Modes matter to operators on what takes part in autograd, and to those that autocast knows.
@@ -61,7 +61,7 @@ class Builder:
     def build(self):
         for number in self.inputs:
             self.note(self.graph.placeholder(self.unique(identifier(self.values[number][0]))), number)
-        outside = Modes(self)
+        outside = Modes(self, self.entry)
         for node in self.nodes:
             self.source = node[7]
             outside.enter(node[6])
@@ -141,13 +141,13 @@ class Builder:
 
 
 class Modes:
-    """Switches gradient, inference and autocast mode where the program did. The graph begins and ends as its first node's caller."""
+    """Switches gradient, inference and autocast mode where the program did. The graph is called in the mode `entry`, and ends in it."""
 
-    def __init__(self, builder):
+    def __init__(self, builder, entry):
         self.builder = builder
-        self.grad, self.inference, self.autocast = torch.is_grad_enabled(), None, None
-        self.outside = self.grad
-        self.entry_inference = torch.is_inference_mode_enabled()
+        self.outside, self.entry_inference, autocast, dtype = entry
+        self.entry_autocast = autocast, dtype if autocast else None
+        self.grad, self.inference, self.autocast = self.outside, None, None  # the latter two: what was entered here
 
     def call(self, function, *arguments):
         return self.builder.graph.call_function(function, arguments)
@@ -155,7 +155,7 @@ class Modes:
     def enter(self, mode):
         grad, inference, autocast, dtype = mode
         self.enter_inference(inference)
-        self.enter_autocast(dtype if autocast else None)
+        self.enter_autocast((autocast, dtype if autocast else None))
         if self.builder.gradients and not inference and grad != self.grad:
             self.call(torch._C._set_grad_enabled, grad)
             self.grad = grad
@@ -169,17 +169,18 @@ class Modes:
         else:
             self.inference = self.call(torch.autograd.grad_mode._enter_inference_mode, inference)
 
-    def enter_autocast(self, dtype):
-        if dtype == (self.autocast and self.autocast[0]):
+    def enter_autocast(self, wanted):
+        if wanted == (self.autocast[0] if self.autocast else self.entry_autocast):
             return
         if self.autocast is not None:
             self.call(torch.amp.autocast_mode._exit_autocast, self.autocast[1])
             self.autocast = None
-        if dtype is not None:
-            self.autocast = dtype, self.call(torch.amp.autocast_mode._enter_autocast, "cpu", dtype, True, False)
+        if wanted != self.entry_autocast:
+            enabled, dtype = wanted
+            self.autocast = wanted, self.call(torch.amp.autocast_mode._enter_autocast, "cpu", dtype, enabled, False)
 
     def leave(self):
-        self.enter_autocast(None)
+        self.enter_autocast(self.entry_autocast)
         self.enter_inference(self.entry_inference)
         if self.grad != self.outside:
             self.call(torch._C._set_grad_enabled, self.outside)

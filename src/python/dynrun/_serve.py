@@ -62,7 +62,7 @@ def install():
             torch._TorchCompileInductorWrapper(None, {k: v for k, v in options.items() if k not in ("guard_filter_fn", "use_aoti")}, dynamic)  # checks them
         import dynrun
         own = backend == "inductor"
-        scope = dynrun._part("_backends").scope("dynrun" if own else backend, fullgraph, dynamic_of(dynamic, found), None if own else mode, None if own else options)
+        scope = dynrun._part("_backends").scope("dynrun" if own else backend, 2 if fullgraph else 0, dynamic_of(dynamic, found), None if own else mode, None if own else options)
         return dynrun._part("_wrap").compiled(model, scope)
 
     torch.compile = compile

@@ -33,7 +33,7 @@ class Context:
 
     def __init__(self, scope):
         self.scope = scope
-        self.fullgraph, self._dynamic = scope[1], scope[3]
+        self.fullgraph, self._dynamic = bool(scope[1]), scope[3]
 
     def __call__(self, fn):
         if isinstance(fn, torch.nn.Module):
