@@ -73,7 +73,7 @@ report::Report Engine::report_in_full() const {
     report.segments[i].code_microseconds = clock_.microseconds(segment_ticks_[i].code);
   }
   report.graph_breaks = break_rows_;
-  for (std::size_t i = 0; i < break_rows_.size(); i++) report.graph_breaks[i].microseconds = clock_.microseconds(break_ticks_[i]);
+  for (std::size_t i = 0; i < break_rows_.size(); i++) report.graph_breaks[i].microseconds = clock_.microseconds(break_ticks_[i].all);
   std::set<std::int32_t> told;
   for (const auto& [code, entries] : entries_) {
     for (const auto& entry : entries) {

@@ -300,6 +300,23 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   return entry_at(trace::entry_point(base, top));
 }
 
+/// Notes that a row is about to be counted.
+template <typename Row, typename Ticks>
+static void note_met(const Row& row, Ticks& ticks, std::uint64_t& met) {
+  if (row.count == 0 && row.replays == 0) ticks.met = ++met;
+}
+
+/// The rows that were counted since the last reset, in the order in which they were first met.
+template <typename Row, typename Ticks>
+static std::vector<std::size_t> met_in_order(const std::vector<Row>& rows, const std::vector<Ticks>& ticks) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < rows.size(); i++) {
+    if (rows[i].count > 0 || rows[i].replays > 0) found.push_back(i);
+  }
+  std::sort(found.begin(), found.end(), [&](std::size_t a, std::size_t b) { return ticks[a].met < ticks[b].met; });
+  return found;
+}
+
 void Engine::count_segment(trace::Segment& segment) {
   report_.segments_compiled++;
   report::SegmentPlace row;
@@ -317,8 +334,9 @@ void Engine::count_segment(trace::Segment& segment) {
     known = segment_rows_.insert(known, std::move(row));
     segment_ticks_.emplace_back();
   }
-  known->count++;
   segment.row = static_cast<std::int32_t>(known - segment_rows_.begin());
+  note_met(*known, segment_ticks_[static_cast<std::size_t>(segment.row)], met_);
+  known->count++;
   segment.timed = measures_;
 }
 
@@ -511,15 +529,19 @@ std::int32_t Engine::count_break(const trace::Break& met) {
     if (!why.detail.empty()) row.reason += ": " + why.detail;
     std::transform(why.callers.begin(), why.callers.end(), std::back_inserter(row.callers), place_of);
     known = break_rows_.insert(known, std::move(row));
-    break_ticks_.push_back(0);
+    break_ticks_.emplace_back();
   }
+  const auto row = static_cast<std::int32_t>(known - break_rows_.begin());
+  note_met(*known, break_ticks_[static_cast<std::size_t>(row)], met_);
   known->count++;
-  return static_cast<std::int32_t>(known - break_rows_.begin());
+  return row;
 }
 
 void Engine::count_gap(std::int32_t break_row, std::uint64_t ticks) {
-  break_rows_[static_cast<std::size_t>(break_row)].replays++;
-  break_ticks_[static_cast<std::size_t>(break_row)] += ticks;
+  const auto at = static_cast<std::size_t>(break_row);
+  note_met(break_rows_[at], break_ticks_[at], met_);
+  break_rows_[at].replays++;
+  break_ticks_[at].all += ticks;
 }
 
 void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment) {
@@ -544,6 +566,7 @@ void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
   replayed_operators_ += segment.operators;
   if (segment.row < 0) return;
   const auto at = static_cast<std::size_t>(segment.row);
+  note_met(segment_rows_[at], segment_ticks_[at], met_);
   segment_rows_[at].replays++;
   if (!segment.timed) return;
   segment_ticks_[at].all += ticks;
@@ -588,17 +611,15 @@ report::Report Engine::report() const {
   report.frames_handed_over = vm::counters().handed_over;
   report.frames_traced = vm::counters().frames_traced;
   if (measures_) report.seconds = clock_.seconds();
-  for (std::size_t i = 0; i < segment_rows_.size(); i++) {
-    if (segment_rows_[i].count == 0 && segment_rows_[i].replays == 0) continue;
+  for (std::size_t i : met_in_order(segment_rows_, segment_ticks_)) {
     report::SegmentPlace& row = report.segments.emplace_back(segment_rows_[i]);
     row.microseconds = clock_.microseconds(segment_ticks_[i].all);
     row.code_microseconds = clock_.microseconds(segment_ticks_[i].code);
     report.replay_microseconds += row.microseconds;
   }
-  for (std::size_t i = 0; i < break_rows_.size(); i++) {
-    if (break_rows_[i].count == 0 && break_rows_[i].replays == 0) continue;
+  for (std::size_t i : met_in_order(break_rows_, break_ticks_)) {
     report.graph_breaks.push_back(break_rows_[i]);
-    report.graph_breaks.back().microseconds = clock_.microseconds(break_ticks_[i]);
+    report.graph_breaks.back().microseconds = clock_.microseconds(break_ticks_[i].all);
   }
   return report;
 }
@@ -608,7 +629,7 @@ void Engine::reset_report() {
   for (report::SegmentPlace& row : segment_rows_) row.count = row.replays = 0;
   for (report::GraphBreak& row : break_rows_) row.count = row.replays = 0;
   segment_ticks_.assign(segment_rows_.size(), {});
-  break_ticks_.assign(break_rows_.size(), 0);
+  break_ticks_.assign(break_rows_.size(), {});
   clock_ = report::Clock();
   replayed_before_ = replayed_operators_;
   operators_before_ = trace::operator_count().load();

@@ -175,9 +175,10 @@ class Engine final : public vm::Engine {
   std::vector<report::GraphBreak> break_rows_;
   struct Ticks {
     std::uint64_t all = 0, code = 0;
+    std::uint64_t met = 0;  // when it was first met since the last reset, in order
   };
-  std::vector<Ticks> segment_ticks_;
-  std::vector<std::uint64_t> break_ticks_;
+  std::vector<Ticks> segment_ticks_, break_ticks_;
+  std::uint64_t met_ = 0;
   bool measures_ = false, follows_ = false;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
   std::unordered_map<std::int32_t, std::vector<report::SegmentDetail::Code>> code_texts_;  // by segment's row: what was made last
