@@ -577,9 +577,18 @@ void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
   }
 }
 
-void Engine::mark(PyObject* object, DynrunDynamic dynamic) {
+int Engine::fullgraph_at(const vm::Machine& machine) const {
+  int found = Scope::here().fullgraph;
+  for (vm::Activation* activation = machine.top; activation && found != Scope::kMustNotBreak; activation = activation->caller) {
+    const Mark* mark = mark_of(activation->frame);
+    if (mark && mark->fullgraph != Scope::kMayBreak) found = mark->fullgraph;
+  }
+  return found;
+}
+
+void Engine::mark(PyObject* object, DynrunDynamic dynamic, int fullgraph) {
   if (PyMethod_Check(object)) object = PyMethod_GET_FUNCTION(object);
-  marked_[object] = {Ref::steal(PyWeakref_NewRef(object, nullptr)), dynamic};
+  marked_[object] = {Ref::steal(PyWeakref_NewRef(object, nullptr)), dynamic, fullgraph};
   if (PyErr_Occurred()) {
     PyErr_Clear();
     marked_.erase(object);

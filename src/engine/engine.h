@@ -128,7 +128,9 @@ class Engine final : public vm::Engine {
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
   void mark(PyObject* function_or_module) { mark(function_or_module, options_.dynamic); }
-  void mark(PyObject* function_or_module, DynrunDynamic dynamic);
+  void mark(PyObject* function_or_module, DynrunDynamic dynamic, int fullgraph = Scope::kMayBreak);
+  /// Which breaks are errors where the machine stands (Scope::Fullgraph): by the scope, and by the marks of the functions that run.
+  int fullgraph_at(const vm::Machine& machine) const;
   /// Which sizes the recordings that this frame began leave open.
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();
@@ -165,6 +167,7 @@ class Engine final : public vm::Engine {
   struct Mark {
     python::Ref weak;
     DynrunDynamic dynamic;
+    int fullgraph;
   };
   const Mark* mark_of(python::Frame* frame) const;
   std::unordered_map<PyObject*, Mark> marked_;

@@ -17,8 +17,9 @@ PyObject* none() { return Py_NewRef(Py_None); }
 
 PyObject* mark(PyObject*, PyObject* arguments) {
   PyObject *object = nullptr, *dynamic = nullptr;
-  if (!PyArg_ParseTuple(arguments, "OO", &object, &dynamic)) return nullptr;
-  engine()->mark(object, dynamic == Py_None ? engine()->options().dynamic : dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff);
+  int fullgraph = Scope::kMayBreak;
+  if (!PyArg_ParseTuple(arguments, "OO|i", &object, &dynamic, &fullgraph)) return nullptr;
+  engine()->mark(object, dynamic == Py_None ? engine()->options().dynamic : dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff, fullgraph);
   return none();
 }
 

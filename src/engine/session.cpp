@@ -73,19 +73,19 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
 }
 
 /// Whether a break is an error here. Of a script's own torch.compile(fullgraph=True) only what torch.compile cannot record either.
-bool must_not_break(const Engine& engine, report::BreakId id) {
+bool must_not_break(const Engine& engine, const vm::Machine& machine, report::BreakId id) {
   using report::BreakId;
   if (id == BreakId::k_scope) return false;
-  if (engine.options().fullgraph || Scope::here().fullgraph == Scope::kMustNotBreak) return true;
-  return Scope::here().fullgraph == Scope::kAsTorch &&
+  const int asked_for = engine.fullgraph_at(machine);
+  if (engine.options().fullgraph || asked_for == Scope::kMustNotBreak) return true;
+  return asked_for == Scope::kAsTorch &&
          (id == BreakId::k_data_dependent_bool || id == BreakId::k_changing_number || id == BreakId::k_asked_for || id == BreakId::k_disabled);
 }
 
 /// What a break raises where there may be none: the class that torch.compile raises, or a RuntimeError for --fullgraph.
-python::Ref fullgraph_error(const trace::Break& met) {
+python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
   const trace::Break why = Engine::of_program(met).value_or(met);
   const report::BreakInfo& info = report::break_info(why.id);
-  const bool asked_for = Scope::here().fullgraph != Scope::kMayBreak;
   const std::string text = fmt::format("{}: {}{}{} at {}:{} in {} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ", why.detail,
                                        why.line.file, why.line.line, why.line.function, info.cure);
   // Its constructor is Python code, which is not the program's.
@@ -329,8 +329,8 @@ void Session::end_recording(bool finished) {
   if (recorder->why() && !goes_on) {
     const std::int32_t row = engine_.count_break(*recorder->why());
     if (segment && !segment->returns && !segment->continues) segment->break_row = row;
-    if (row >= 0 && must_not_break(engine_, recorder->why()->id)) {
-      refusal_ = fullgraph_error(*recorder->why());
+    if (row >= 0 && must_not_break(engine_, machine_, recorder->why()->id)) {
+      refusal_ = fullgraph_error(*recorder->why(), engine_.fullgraph_at(machine_) != Scope::kMayBreak);
       engine_.entry_at(recorded_at_).recordings--;  // it raises as often as it breaks
       return;
     }

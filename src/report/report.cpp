@@ -77,13 +77,20 @@ std::string carets(const std::string& line, std::size_t indent, const GraphBreak
   return marks;
 }
 
+/// A frame between a module's call and its forward, which is in every stack.
+bool is_module_call(const Place& place) { return place.function == "Module._call_impl" || place.function == "Module._wrapped_call_impl"; }
+
 void write_break(std::string& text, const GraphBreak& entry) {
   text += fmt::format("    {}x {}: {}\n", entry.count, entry.id, entry.reason);
   write_place(text, entry.place);
   const std::string marks = carets(source_line(entry.place.file, entry.place.line), indent_of(entry.place), entry);
   if (!marks.empty()) text += fmt::format("        {}\n", marks);
-  for (std::size_t i = 0; i < std::min<std::size_t>(entry.callers.size(), 3); i++) {
-    text += fmt::format("      called at {}:{} in {}\n", entry.callers[i].file, entry.callers[i].line, entry.callers[i].function);
+  constexpr int kMostCallers = 3;
+  int shown = 0;
+  for (const Place& caller : entry.callers) {
+    if (is_module_call(caller)) continue;
+    if (shown++ == kMostCallers) break;
+    text += fmt::format("      called at {}:{} in {}\n", caller.file, caller.line, caller.function);
   }
   if (entry.replays > 0) {
     text += fmt::format("      cost: {} of {}, {} each\n", duration(entry.microseconds), plural(entry.replays, "time"), duration(entry.microseconds / double(entry.replays)));

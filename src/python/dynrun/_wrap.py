@@ -60,11 +60,11 @@ class Context:
             return run(*args, **kwargs)
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
-        plain = self.scope[0] is None and not self.fullgraph
+        plain = self.scope[0] is None
         run = None if plain else dynrun._Scoped(own(inside), self.scope)
         made = own(inside if plain else compile_wrapper)
         if plain:
-            dynrun._mark(made, self._dynamic)
+            dynrun._mark(made, self._dynamic, self.scope[1])
         functools.update_wrapper(made, fn)
         made._torchdynamo_orig_callable = fn
         made._torchdynamo_wrapper_id = id(made)
