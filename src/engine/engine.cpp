@@ -612,6 +612,15 @@ void Engine::forget_segments() {
   gave_operators_.clear();
 }
 
+void Engine::measure(bool on) {
+  measures_ = on;
+  for (auto& [code, entries] : entries_) {
+    for (auto& entry : entries) {
+      for (auto& segment : entry->segments) segment->timed = on;
+    }
+  }
+}
+
 report::Report Engine::report() const {
   report::Report report = report_;
   report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
@@ -647,7 +656,7 @@ void Engine::reset_report() {
 
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
-  if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file || options.html_file) the_engine->measure();
+  if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file || options.html_file) the_engine->measure(true);
   if (options.html_file) the_engine->follow();
   vm::set_engine(the_engine);
   guards::set_verify_guards(options.verify != 0);

@@ -110,7 +110,8 @@ class Engine final : public vm::Engine {
   void count_gap(std::int32_t break_row, std::uint64_t ticks);
   /// Whether times are wanted.
   bool measures() const { return measures_; }
-  void measure() { measures_ = true; }
+  /// From now on times are taken, or not, of the segments that are there and of those to come.
+  void measure(bool on);
   void count_miss(const guards::Miss& miss, const trace::Segment& segment);
   /// `ticks`: of the whole replay, where the engine measures.
   void count_replay(trace::Segment& segment, std::uint64_t ticks);
