@@ -308,6 +308,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .dynamic = options.dynamic,
       .fullgraph = options.fullgraph,
       .keep_torch_compile = options.keep_torch_compile,
+      .quiet = options.quiet,
       .verify = options.verify,
       .child = options.child,
       .stack_low = stack.low,

@@ -53,6 +53,7 @@ void set_dynamic(Options& options, std::optional<std::string_view> value) {
 }
 
 void set_fullgraph(Options& options, std::optional<std::string_view>) { options.fullgraph = true; }
+void set_quiet(Options& options, std::optional<std::string_view>) { options.quiet = true; }
 void set_verify(Options& options, std::optional<std::string_view>) { options.verify = true; }
 
 void set_torch_compile(Options& options, std::optional<std::string_view> value) {
@@ -142,6 +143,7 @@ constexpr std::array kOptions{
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
     Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
     Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},
+    Option{"quiet", "", false, set_quiet, "no line on the terminal while something compiles for over a second"},
     Option{"torch-compile", "=serve|keep", true, set_torch_compile, "serve (the default): torch.compile in the script records with dynrun; keep: it stays torch's own"},
     Option{"verify", "", false, set_verify, "run each replay eagerly as well and compare"},
     Option{"stress", "=MODE[,MODE]", true, set_stress, "test modes: break, guards, first, extern, drop, handover"},
@@ -262,6 +264,7 @@ void export_options(const Options& options, const std::string& executable) {
   }
   if (options.dynamic != kDynrunDynamicAuto) append_word(text, fmt::format("--dynamic={}", name_of(options.dynamic, kDynamicChoices)));
   if (options.fullgraph) append_word(text, "--fullgraph");
+  if (options.quiet) append_word(text, "--quiet");
   if (options.keep_torch_compile) append_word(text, "--torch-compile=keep");
   if (options.verify) append_word(text, "--verify");
   if (text.empty()) return;

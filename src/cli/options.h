@@ -28,6 +28,7 @@ struct Options {
   std::uint32_t stress = 0;
   DynrunDynamic dynamic = kDynrunDynamicAuto;
   bool fullgraph = false;
+  bool quiet = false;
   bool keep_torch_compile = false;
   bool verify = false;
   bool child = false;      // started by another dynrun, which handed its options down

@@ -2,6 +2,7 @@
 
 #include "engine/backend.h"
 #include "engine/session.h"
+#include "engine/status.h"
 #include "guards/storage_watch.h"
 #include "guards/torch_python.h"
 #include "lowering/lower.h"
@@ -371,6 +372,12 @@ static std::uint64_t content_of(const at::Tensor& tensor) {
   return content | 1;
 }
 
+/// For people: "forward (model.py:12), 69 operators".
+static std::string name_of(const graph::Graph& graph) {
+  const graph::SourceLine line = graph.sources.empty() ? graph::SourceLine{} : graph.sources.front();
+  return fmt::format("{} ({}:{}), {} operator{}", line.function, line.file.substr(line.file.rfind('/') + 1), line.line, graph.nodes.size(), graph.nodes.size() == 1 ? "" : "s");
+}
+
 int Engine::backend_number(PyObject* lower) {
   if (lower == Py_None) return 0;
   auto place_of = [&](PyObject* wanted) { return std::find_if(backends_.begin(), backends_.end(), [&](const Ref& known) { return known.get() == wanted; }); };
@@ -397,6 +404,7 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   segment.code.lowered = true;
   if (segment.graph->nodes.empty()) return;
   auto start = std::chrono::steady_clock::now();
+  const CompileStatus status(name_of(*segment.graph));
   const NotOfProgram quiet;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   segment.code.executable = lower_with(backend_of(segment.backend), segment, inputs);
@@ -406,6 +414,7 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
 
 void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
   auto start = std::chrono::steady_clock::now();
+  const CompileStatus status(name_of(recorded));
   Quiet quiet;
   code.lowered = true;
   code.folded.clear();
@@ -658,6 +667,7 @@ void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
   if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file || options.html_file) the_engine->measure(true);
   if (options.html_file) the_engine->follow();
+  CompileStatus::allow(!options.quiet);
   vm::set_engine(the_engine);
   guards::set_verify_guards(options.verify != 0);
   if (options.stack_low) dynrun_set_stack_low(options.stack_low);

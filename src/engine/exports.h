@@ -49,6 +49,7 @@ typedef struct DynrunOptions {
   enum DynrunDynamic dynamic;
   int fullgraph;               // a graph break is an error
   int keep_torch_compile;      // torch.compile stays torch's own
+  int quiet;                   // no status lines
   int verify;                  // run every replay eagerly too, and compare
   int child;                   // started by another dynrun: write no report when nothing was recorded
   void* stack_low;             // the main thread's stack that Python runs on, lowest and one past the highest address;
