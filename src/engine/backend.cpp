@@ -1,6 +1,7 @@
 #include "engine/backend.h"
 
 #include "engine/fx_bridge.h"
+#include "engine/guard_words.h"
 #include "guards/torch_python.h"
 
 #include <ATen/ATen.h>
@@ -143,12 +144,9 @@ class PythonExecutable final : public runtime::Executable {
 
 Ref facts_of(const trace::Segment& segment) {
   Ref guards = Ref::steal(PyList_New(0));
-  const std::string printed = segment.guards.print();
-  for (std::size_t start = 0; guards && start < printed.size();) {
-    const std::size_t end = std::min(printed.find('\n', start), printed.size());
-    Ref line = Ref::steal(PyUnicode_DecodeUTF8(printed.data() + start, static_cast<Py_ssize_t>(end - start), "replace"));
+  for (const std::string& words : guards ? guard_words(segment.guards) : std::vector<std::string>()) {
+    Ref line = Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
     if (!line || PyList_Append(guards.get(), line.get()) < 0) return Ref();
-    start = end + 1;
   }
   const std::size_t effects = segment.effects.size() + segment.host_calls.size() + (segment.writes_outside ? 1 : 0);
   return guards ? Ref::steal(Py_BuildValue("{sOsn}", "guards", guards.get(), "effects", static_cast<Py_ssize_t>(effects))) : Ref();

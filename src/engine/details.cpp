@@ -1,6 +1,7 @@
 // What the HTML report shows of each segment that is there at the end.
 
 #include "engine/engine.h"
+#include "engine/guard_words.h"
 #include "graph/text.h"
 
 #include <fmt/format.h>
@@ -23,16 +24,6 @@ std::string type_text(const graph::Value& value) {
   return fmt::format("{}[{}]", graph::dtype_name(value.tensor().dtype), fmt::join(value.tensor().sizes, ", "));
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    if (end > start) lines.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return lines;
-}
-
 std::string exit_text(const trace::Segment& segment, const std::vector<report::GraphBreak>& breaks) {
   if (segment.returns) return "a return";
   if (segment.continues) return "its size limit";
@@ -52,10 +43,7 @@ report::SegmentDetail detail_of(const trace::Segment& segment) {
     detail.operators.push_back({node.op_name(), type, place_at(graph, node.source)});
   }
   for (std::size_t i = 0; i < graph.sources.size(); i++) detail.host_lines.push_back(place_at(graph, static_cast<std::int32_t>(i)));
-  std::set<std::string> seen;
-  for (std::string& line : lines_of(segment.guards.print())) {
-    if (seen.insert(line).second) detail.guards.push_back(std::move(line));
-  }
+  detail.guards = guard_words(segment.guards);
   return detail;
 }
 

@@ -101,3 +101,16 @@ def test_objects():
 
     raises(ValueError, lambda: dynrun.export(lambda pair: pair.a + 1, Pair(torch.ones(2))), "an argument holds a Pair")
     raises(ValueError, lambda: dynrun.export(lambda a: Pair(a + 1), torch.ones(2)), "the result holds a Pair")
+
+
+def test_guards_in_words():
+    class Model(torch.nn.Module):
+        scale = 2
+
+        def forward(self, x):
+            return x * self.scale if self.training else x
+
+    graph = dynrun.export(Model(), torch.ones(3, 4))
+    text = "\n".join(graph.guards)
+    for words in ("is a tensor Float[3, 4]", "equals 2", "is of class Model"):
+        assert words in text, text

@@ -74,7 +74,7 @@ class Recording:
             raise ValueError("the call is another one each time: its graph was not used again")
         given = {name for name, value in zip(self.names, self.inputs) if any(value is leaf for leaf in leaves)}
         for guard in self.facts["guards"]:
-            same = re.fullmatch(r"(.+): same (.+)", guard)
+            same = re.fullmatch(r"(.+) and (.+) are one object", guard)
             if same and given & set(same.groups()):
                 raise ValueError(f"an argument is a tensor that the code also reads as another name ({guard}): pass a clone")
 
