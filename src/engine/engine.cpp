@@ -380,12 +380,10 @@ static std::string name_of(const graph::Graph& graph) {
 
 int Engine::backend_number(PyObject* lower) {
   if (lower == Py_None) return 0;
-  auto place_of = [&](PyObject* wanted) { return std::find_if(backends_.begin(), backends_.end(), [&](const Ref& known) { return known.get() == wanted; }); };
-  auto found = place_of(lower);
-  if (found == backends_.end()) found = place_of(nullptr);
-  if (found == backends_.end()) found = backends_.insert(found, Ref());
-  if (!*found) *found = Ref::borrow(lower);
-  return static_cast<int>(found - backends_.begin()) + 1;
+  auto found = std::find_if(backends_.begin(), backends_.end(), [&](const auto& known) { return known.second.get() == lower; });
+  if (found != backends_.end()) return found->first;
+  backends_.emplace(++backends_made_, Ref::borrow(lower));
+  return backends_made_;
 }
 
 void Engine::forget_backend(PyObject* lower) {
@@ -396,7 +394,7 @@ void Engine::forget_backend(PyObject* lower) {
     std::move(gone, entries.end(), std::back_inserter(dying));
     entries.erase(gone, entries.end());
   }
-  Ref held = std::exchange(backends_[static_cast<std::size_t>(number - 1)], Ref());
+  const auto held = backends_.extract(number);
 }
 
 /// One graph for all sizes: it is shown to a back end once.
@@ -407,7 +405,8 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   const CompileStatus status(name_of(*segment.graph));
   const NotOfProgram quiet;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
-  segment.code.executable = lower_with(backend_of(segment.backend), segment, inputs);
+  const Ref lower = Ref::borrow(backend_of(segment.backend));  // it may make the engine forget it
+  segment.code.executable = lower.get() == Py_None ? runtime::make_replayer(segment.graph) : lower_with(lower.get(), segment, inputs);
   if (!segment.code.executable) error_ = Ref::steal(PyErr_GetRaisedException());
   report_.compile_seconds += seconds_since(start);
 }
@@ -615,6 +614,7 @@ bool Engine::handles_tensors(python::Frame* frame) { return takes_tensors(frame)
 void Engine::forget_segments() {
   auto entries = std::exchange(entries_, {});  // dies last: objects that die may run Python code
   auto codes = std::exchange(apart_codes_, {});
+  auto backends = std::exchange(backends_, {});
   heat_.clear();
   backward_apart_ = false;
   apart_.clear();

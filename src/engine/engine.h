@@ -79,12 +79,15 @@ class Engine final : public vm::Engine {
   void keep(std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
   /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.
   void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
-  /// The number of another compiler, a Python function as `lower_with` takes it; 0 for None. It is kept.
+  /// The number of another compiler, a Python function as `lower_with` takes it; 0 for None. It is kept until `forget_segments`.
   int backend_number(PyObject* lower);
   /// Forgets what was recorded for it, and lets go of it.
   void forget_backend(PyObject* lower);
-  /// Borrowed; None for 0.
-  PyObject* backend_of(int number) const { return number == 0 ? Py_None : backends_[static_cast<std::size_t>(number - 1)].get(); }
+  /// Borrowed; None for 0, and for one that was forgotten.
+  PyObject* backend_of(int number) const {
+    auto found = backends_.find(number);
+    return found == backends_.end() ? Py_None : found->second.get();
+  }
   /// The exception with which another compiler failed since the last call, or null.
   python::Ref take_error() { return std::exchange(error_, python::Ref()); }
   /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
@@ -163,7 +166,8 @@ class Engine final : public vm::Engine {
   std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;
   std::unordered_map<std::size_t, Heat> heat_;
   void lower_elsewhere(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
-  std::vector<python::Ref> backends_;
+  std::map<int, python::Ref> backends_;  // by number; a number never comes back
+  int backends_made_ = 0;
   python::Ref error_;
   struct Mark {
     python::Ref weak;

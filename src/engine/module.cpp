@@ -86,7 +86,7 @@ PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(break_here)), METH_VARARGS | METH_KEYWORDS,
                           "graph_break(msg='')\n\nEnds the recorded graph here; the next one begins behind it. Does nothing else."},
                          {"reset_stats", reset_stats, METH_NOARGS, "reset_stats()\n\nSets every number of stats() to zero."},
-                         {"reset", reset, METH_NOARGS, "reset()\n\nForgets every segment and how hot each function is."},
+                         {"_reset", reset, METH_NOARGS, "Forgets every segment, how hot each function is, and the back ends."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynrun", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

@@ -49,8 +49,8 @@ PyObject* enter(PyObject*, PyObject* tuple) {
 
 struct Scoped {
   PyObject_HEAD
-  PyObject* function;
-  Scope scope;
+  PyObject *function, *backend;
+  Scope scope;  // but for the back end's number, which it may lose
 };
 
 Scoped* scoped(PyObject* object) { return reinterpret_cast<Scoped*>(object); }
@@ -62,6 +62,7 @@ PyObject* make_scoped(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject* made = type->tp_alloc(type, 0);
   if (made == nullptr) return nullptr;
   scoped(made)->function = Py_NewRef(function);
+  scoped(made)->backend = Py_NewRef(PyTuple_GET_ITEM(tuple, 0));
   new (&scoped(made)->scope) Scope(scope);
   return made;
 }
@@ -72,17 +73,20 @@ PyObject* call_scoped(PyObject* self, PyObject* arguments, PyObject* keywords) {
     ~Inside() { Scope::here() = before; }
     Scope before;
   } inside(scoped(self)->scope);
+  Scope::here().backend = engine()->backend_number(scoped(self)->backend);
   return PyObject_Call(scoped(self)->function, arguments, keywords);
 }
 
 int traverse_scoped(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(scoped(self)->function);
+  Py_VISIT(scoped(self)->backend);
   return 0;
 }
 
 int clear_scoped(PyObject* self) {
   Py_CLEAR(scoped(self)->function);
+  Py_CLEAR(scoped(self)->backend);
   return 0;
 }
 

@@ -340,3 +340,25 @@ def test_rejected_elsewhere():
     assert len(graphs.modules) == 1
     assert dynrun.explain(f)(torch.ones(2), False).graph_count == 1
     same(dynrun.export(f, torch.ones(2), False)(torch.ones(2) * 2, False), torch.full((2,), 4.0))
+
+
+def test_reset_lets_go():
+    import gc
+    import weakref
+
+    class Held:
+        def __call__(self, module, inputs):
+            return module.forward
+
+    held = Held()
+    gone = weakref.ref(held)
+    fast = dynrun.compile(lambda x: x + 1, backend=held)
+    fast(torch.ones(2)), fast(torch.ones(2))
+    again = dynrun.compile(lambda x: x + 2, backend="eager")
+    again(torch.ones(2))
+    del held, fast
+    dynrun.reset()
+    gc.collect()
+    assert gone() is None
+    for _ in range(3):
+        same(again(torch.ones(2)), torch.full((2,), 3.0))

@@ -150,6 +150,16 @@ def list_backends() -> list[str]:
     return _part("_backends").names()
 
 
+def reset() -> None:
+    """reset()
+
+    Forgets every recording, how hot each function is, and the back ends that compile() was given."""
+    import sys
+    _reset()
+    if "dynrun._backends" in sys.modules:
+        _part("_backends").known_lowering.cache_clear()
+
+
 def stats() -> dict:
     """stats() -> dict
 
