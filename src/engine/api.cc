@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/exports.h"
 #include "guards/torch_python.h"
+#include "python/gil.h"
 #include "python/reference.h"
 #include "report/report.h"
 
@@ -33,17 +34,6 @@ std::string take_python_error() {
   PyErr_Clear();
   return result;
 }
-
-class Gil {
- public:
-  Gil() : state_(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 void check(const PyStatus& status) {
   if (PyStatus_Exception(status)) throw Error(std::string("Python does not start: ") + (status.err_msg ? status.err_msg : "unknown error"));
@@ -75,7 +65,7 @@ PyThreadState* main_thread = nullptr;
 struct Callable::State {
   PyObject* callable;
   ~State() {
-    Gil gil;
+    python::Gil gil;
     Py_DECREF(callable);
   }
 };
@@ -86,7 +76,7 @@ DYNRUN_API Callable& Callable::operator=(Callable&&) noexcept = default;
 DYNRUN_API Callable::~Callable() = default;
 
 DYNRUN_API std::vector<at::Tensor> Callable::operator()(const std::vector<at::Tensor>& arguments) const {
-  Gil gil;
+  python::Gil gil;
   c10::NoGradGuard no_grad;
   Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
   for (std::size_t i = 0; i < arguments.size(); i++) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), guards::wrap(arguments[i]));
@@ -119,13 +109,13 @@ DYNRUN_API Engine::Engine(const EngineOptions& options) {
 
 DYNRUN_API Engine::~Engine() {
   // Python is left to the process's end: libtorch and its threads do not survive a second start.
-  Gil gil;
+  python::Gil gil;
   char text[512];
   dynrun_engine_stop(text, sizeof text);
 }
 
 DYNRUN_API Callable Engine::load(const std::string& path, const std::string& name) {
-  Gil gil;
+  python::Gil gil;
   Ref runpy = Ref::steal(PyImport_ImportModule("runpy"));
   Ref globals = runpy ? Ref::steal(PyObject_CallMethod(runpy.get(), "run_path", "s", path.c_str())) : Ref();
   if (!globals) throw Error(take_python_error());
@@ -137,7 +127,7 @@ DYNRUN_API Callable Engine::load(const std::string& path, const std::string& nam
 }
 
 DYNRUN_API std::string Engine::stats() const {
-  Gil gil;
+  python::Gil gil;
   return report::to_json(engine::engine()->report());
 }
 

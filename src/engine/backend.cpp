@@ -3,6 +3,7 @@
 #include "engine/fx_bridge.h"
 #include "engine/guard_words.h"
 #include "guards/torch_python.h"
+#include "python/gil.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -18,18 +19,6 @@ namespace dynrun::engine {
 using python::Ref;
 
 namespace {
-
-/// The interpreter lock, for a thread that may hold it already.
-class Locked {
- public:
-  Locked() : state_(PyGILState_Ensure()) {}
-  ~Locked() { PyGILState_Release(state_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 /// The thread's gradient and autocast modes, as they were, when it goes: code that raises may leave them switched.
 class Modes {
@@ -96,12 +85,12 @@ class PythonExecutable final : public runtime::Executable {
       callable_.release();
       return;
     }
-    Locked locked;
+    const python::Gil gil;
     callable_ = Ref();
   }
 
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
-    Locked locked;
+    const python::Gil gil;
     std::vector<at::Tensor> outputs;
     {
       const Modes modes;

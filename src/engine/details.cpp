@@ -55,13 +55,11 @@ void Engine::count_edge(std::int32_t from, std::int32_t to, std::int32_t graph_b
 
 report::Report Engine::report_in_full() const {
   report::Report report = this->report();
-  report.segments = segment_rows_;  // in the places that segments know
-  for (std::size_t i = 0; i < segment_rows_.size(); i++) {
-    report.segments[i].microseconds = clock_.microseconds(segment_ticks_[i].all);
-    report.segments[i].code_microseconds = clock_.microseconds(segment_ticks_[i].code);
-  }
-  report.graph_breaks = break_rows_;
-  for (std::size_t i = 0; i < break_rows_.size(); i++) report.graph_breaks[i].microseconds = clock_.microseconds(break_ticks_[i].all);
+  // All of them, in the places that segments know.
+  report.segments.clear();
+  for (std::size_t i = 0; i < segment_rows_.size(); i++) report.segments.push_back(segment_row(i));
+  report.graph_breaks.clear();
+  for (std::size_t i = 0; i < break_rows_.size(); i++) report.graph_breaks.push_back(break_row(i));
   std::set<std::int32_t> told;
   for (const auto& [code, entries] : entries_) {
     for (const auto& entry : entries) {

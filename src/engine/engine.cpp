@@ -630,6 +630,19 @@ void Engine::measure(bool on) {
   }
 }
 
+report::SegmentPlace Engine::segment_row(std::size_t at) const {
+  report::SegmentPlace row = segment_rows_[at];
+  row.microseconds = clock_.microseconds(segment_ticks_[at].all);
+  row.code_microseconds = clock_.microseconds(segment_ticks_[at].code);
+  return row;
+}
+
+report::GraphBreak Engine::break_row(std::size_t at) const {
+  report::GraphBreak row = break_rows_[at];
+  row.microseconds = clock_.microseconds(break_ticks_[at].all);
+  return row;
+}
+
 report::Report Engine::report() const {
   report::Report report = report_;
   report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
@@ -639,15 +652,10 @@ report::Report Engine::report() const {
   report.frames_traced = vm::counters().frames_traced;
   if (measures_) report.seconds = clock_.seconds();
   for (std::size_t i : met_in_order(segment_rows_, segment_ticks_)) {
-    report::SegmentPlace& row = report.segments.emplace_back(segment_rows_[i]);
-    row.microseconds = clock_.microseconds(segment_ticks_[i].all);
-    row.code_microseconds = clock_.microseconds(segment_ticks_[i].code);
-    report.replay_microseconds += row.microseconds;
+    report.segments.push_back(segment_row(i));
+    report.replay_microseconds += report.segments.back().microseconds;
   }
-  for (std::size_t i : met_in_order(break_rows_, break_ticks_)) {
-    report.graph_breaks.push_back(break_rows_[i]);
-    report.graph_breaks.back().microseconds = clock_.microseconds(break_ticks_[i].all);
-  }
+  for (std::size_t i : met_in_order(break_rows_, break_ticks_)) report.graph_breaks.push_back(break_row(i));
   return report;
 }
 

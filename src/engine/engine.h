@@ -187,6 +187,9 @@ class Engine final : public vm::Engine {
   };
   std::vector<Ticks> segment_ticks_, break_ticks_;
   std::uint64_t met_ = 0;
+  /// A row of a list with its times.
+  report::SegmentPlace segment_row(std::size_t at) const;
+  report::GraphBreak break_row(std::size_t at) const;
   bool measures_ = false, follows_ = false;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
   std::unordered_map<std::int32_t, std::vector<report::SegmentDetail::Code>> code_texts_;  // by segment's row: what was made last

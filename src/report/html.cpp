@@ -53,12 +53,7 @@ Json details_json(const Report& report) {
   Json details = Json::array();
   for (const SegmentDetail& detail : report.details) {
     Json object{{"segment", detail.segment}, {"exit", detail.exit}, {"operators", operators_json(detail)}, {"guards", detail.guards}};
-    object["host_lines"] = Json::array();
-    for (const Place& place : detail.host_lines) {
-      Json line;
-      add_place(line, place);
-      object["host_lines"].push_back(std::move(line));
-    }
+    object["host_lines"] = places_json(detail.host_lines);
     object["code"] = Json::array();
     for (const SegmentDetail::Code& code : detail.code) object["code"].push_back({{"stage", code.stage}, {"text", code.text}});
     details.push_back(std::move(object));

@@ -11,12 +11,7 @@ Json breaks_json(const std::vector<GraphBreak>& breaks) {
     add_place(object, entry.place);
     object["column"] = entry.column;
     object["end_column"] = entry.end_column;
-    object["callers"] = Json::array();
-    for (const Place& caller : entry.callers) {
-      Json place;
-      add_place(place, caller);
-      object["callers"].push_back(std::move(place));
-    }
+    object["callers"] = places_json(entry.callers);
     object["count"] = entry.count;
     object["replays"] = entry.replays;
     object["microseconds"] = entry.microseconds;
@@ -69,6 +64,12 @@ void add_place(Json& object, const Place& place) {
   object["file"] = place.file;
   object["line"] = place.line;
   object["function"] = place.function;
+}
+
+Json places_json(const std::vector<Place>& places) {
+  Json list = Json::array();
+  for (const Place& place : places) add_place(list.emplace_back(), place);
+  return list;
 }
 
 Json json_of(const Report& report) {

@@ -15,4 +15,7 @@ Json json_of(const Report& report);
 /// Adds "file", "line" and "function".
 void add_place(Json& object, const Place& place);
 
+/// A list of such.
+Json places_json(const std::vector<Place>& places);
+
 }  // namespace dynrun::report
