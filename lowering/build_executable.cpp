@@ -3,8 +3,11 @@
 #include "lowering/schedule.h"
 
 #include "lowering/cpu/kernel_step.h"
-#include "lowering/shared.h"
+#include "lowering/picture.h"
 #include "runtime/plan.h"
+#ifdef DYNRUN_CUDA
+#include "lowering/gpu/kernel_step.h"
+#endif
 
 #include <set>
 
@@ -30,9 +33,12 @@ class PlanBuilder {
     compile_kernels();
     for (std::size_t i = 0; i < units_.size(); ++i) add_action(i);
     dump_schedule();
+    draw();
     add_outputs();
     add_written_inputs();
     plan_.mode = program_.mode;
+    plan_.device = program_.device;
+    plan_.repeatable = program_.is_repeatable();
     return std::move(plan_);
   }
 
@@ -158,33 +164,21 @@ class PlanBuilder {
   }
 
   void compile_kernels() {
+    std::vector<Kernel> kernels;
     for (const Unit& unit : units_) {
-      if (unit.is_kernel()) kernels_.push_back(build_kernel(program_, std::get<FusionGroup>(unit.what)));
+      if (unit.is_kernel()) kernels.push_back(build_kernel(program_, std::get<FusionGroup>(unit.what)));
     }
-    const Options& options = *program_.options;
-    std::vector<cpu::Compilation> compilations;
-    for (const Kernel& kernel : kernels_) {
-      const cpu::CodeShape shape = cpu::code_shape(kernel, cpu::host_target());
-      forms_.push_back(options.shared != nullptr ? options.shared->kernels().admit(kernel, cpu::print(shape)) : GeneralKernel{kernel, {}});
-      compilations.push_back({nullptr, shape});
+    if (program_.device.is_cpu()) {
+      kernel_steps_ = cpu::make_kernel_steps(kernels, *program_.options);
+      return;
     }
-    for (std::size_t i = 0; i < forms_.size(); ++i) compilations[i].form = &forms_[i].form;
-    if (options.dump) {
-      std::string text;
-      for (const GeneralKernel& kernel : forms_) text += print(kernel.form) + "\n";
-      options.dump("loops", text);
-    }
-    functions_ = cpu::compile(compilations, options.dump);
+#ifdef DYNRUN_CUDA
+    kernel_steps_ = gpu::make_kernel_steps(std::move(kernels), program_.device.index(), *program_.options);
+#endif
   }
 
   std::unique_ptr<runtime::Step> make_step(Unit& unit) {
-    if (unit.is_kernel()) {
-      const std::size_t index = next_kernel_++;
-      const Kernel& kernel = kernels_[index];
-      std::vector<runtime::SlotId> slots;
-      for (const LoopBuffer& buffer : kernel.buffers) slots.push_back(buffer.value);
-      return cpu::make_kernel_step(kernel, functions_[index], std::move(forms_[index].arguments), std::move(slots));
-    }
+    if (unit.is_kernel()) return std::move(kernel_steps_[next_kernel_++]);
     if (unit.is_library()) {
       auto& kernel = std::get<LibraryKernel>(unit.what);
       return kernel.make(kernel.inputs, kernel.outputs);
@@ -226,6 +220,9 @@ class PlanBuilder {
                      (slot(id).kind == SlotKind::kView && is_per_run(slot(id).root));
       if (dies && counted) action.release.push_back(id);
     }
+    for (ValueId id : touched) {
+      if (program_.root(id) == id) action.touches.push_back(id);
+    }
     action.step = make_step(unit);
     plan_.actions.push_back(std::move(action));
   }
@@ -241,6 +238,11 @@ class PlanBuilder {
       text += std::string(kKinds[kind]) + " " + (generated ? std::to_string(kernel++) : action.step->describe()) + "\n";
     }
     program_.options->dump("graph schedule", text);
+  }
+
+  void draw() const {
+    if (!program_.options->draw) return;
+    program_.options->draw(picture_of(program_, units_, plan_, {first_, last_}, [this](ValueId id) { return buffer_owner(id); }));
   }
 
   bool is_handed_out(ValueId id) const {
@@ -294,9 +296,7 @@ class PlanBuilder {
   std::vector<std::int32_t> first_, last_;  // by value: the units of its life
   std::unordered_map<ValueId, ValueId> shares_;
   std::unordered_map<std::size_t, std::vector<std::pair<ValueId, ValueId>>> copies_;
-  std::vector<Kernel> kernels_;
-  std::vector<GeneralKernel> forms_;
-  std::vector<cpu::KernelFunction> functions_;
+  std::vector<std::unique_ptr<runtime::Step>> kernel_steps_;  // in the order of their units
   std::size_t next_kernel_ = 0;
   std::set<ValueId> prepared_;
 };

@@ -8,6 +8,10 @@
 #include "lowering/schedule.h"
 #include "lowering/shared.h"
 #include "lowering/unsized_kernel.h"
+#ifdef DYNRUN_CUDA
+#include "lowering/gpu/kernel_step.h"
+#include "runtime/cuda/measure.h"
+#endif
 
 namespace dynrun::lowering {
 namespace {
@@ -19,21 +23,40 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"remove_dead_nodes", remove_dead_nodes}, {"fold_constants", fold_constants},       {"fold_batch_norm", fold_batch_norm},
+    {"split_convolution_bias", split_convolution_bias},
     {"choose_layouts", choose_layouts},       {"remove_dead_nodes", remove_dead_nodes},
 };
 
-bool is_plain(const graph::Value& value) {
-  return value.is_tensor() && value.tensor().device.is_cpu() && value.tensor().strides.size() == value.tensor().sizes.size();
+/// Whether kernels can be made for the device.
+bool is_served(c10::Device device) {
+#ifdef DYNRUN_CUDA
+  if (device.is_cuda()) return true;
+#endif
+  return device.is_cpu();
+}
+
+/// The device of the graph's first tensor.
+c10::Device device_of(const graph::Graph& graph) {
+  for (const graph::Value& value : graph.values) {
+    if (value.is_tensor()) return value.tensor().device;
+  }
+  return c10::kCPU;
+}
+
+bool is_plain(const graph::Value& value, c10::Device device) {
+  return value.is_tensor() && value.tensor().device == device && value.tensor().strides.size() == value.tensor().sizes.size();
 }
 
 /// Gradients, autocast, host values, lazily conjugated or negated tensors, other devices and layouts, changes of mode: libtorch's own operators, one by one.
 bool must_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   bool needs_grad = false;
+  const c10::Device device = device_of(graph);
+  if (!is_served(device)) return true;
   for (const at::Tensor& example : examples) {
     if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return true;
   }
   for (const graph::Value& value : graph.values) {
-    if (!is_plain(value) || value.tensor().lazy) return true;
+    if (!is_plain(value, device) || value.tensor().lazy) return true;
     needs_grad = needs_grad || value.tensor().requires_grad;
   }
   for (const graph::Node& node : graph.nodes) {
@@ -78,22 +101,71 @@ std::vector<int> folded_inputs(const Program& program) {
   return out;
 }
 
-Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  Program program = functionalise(*graph, examples, options);
-  if (program.hidden_alias) return {runtime::make_replayer(graph), {}};
+void run_passes(Program& program, const Options& options) {
   report(program, options, "functionalise");
   for (const Pass& pass : kPasses) {
     pass.run(program);
     report(program, options, pass.name);
   }
   restore_output_layouts(program);
-  std::vector<LibraryKernel> claims = claim_library_kernels(program);
-  claim_unsized_chains(program, claims);
-  std::vector<Unit> units = schedule(program, std::move(claims));
+}
+
+std::vector<Unit> units_of(Program& program) {
+  std::vector<LibraryKernel> claims;
+  if (program.device.is_cpu()) {
+    claims = claim_library_kernels(program);
+    claim_unsized_chains(program, claims);
+  }
+  return schedule(program, std::move(claims));
+}
+
+/// The code that the graph's kernels would be on a GPU, whatever device it is for.
+void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::ArrayRef<at::Tensor> examples, [[maybe_unused]] const Options& options) {
+#ifdef DYNRUN_CUDA
+  Options quiet = options;
+  quiet.dump = nullptr;
+  quiet.shared = nullptr;
+  Program program = functionalise(graph, examples, quiet);
+  program.device = c10::Device(c10::DeviceType::CUDA, 0);
+  if (program.hidden_alias) return;
+  run_passes(program, quiet);
+  std::vector<Kernel> kernels;
+  for (const Unit& unit : units_of(program)) {
+    if (unit.is_kernel()) kernels.push_back(build_kernel(program, std::get<FusionGroup>(unit.what)));
+  }
+  gpu::dump_ptx(kernels, options.dump);
+#endif
+}
+
+/// `channels_last`: what convolutions are to give on a GPU.
+Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, bool channels_last = false) {
+  Program program = functionalise(*graph, examples, options);
+  program.device = device_of(*graph);
+  program.channels_last = channels_last;
+  if (program.hidden_alias) return {runtime::make_replayer(graph), {}};
+  run_passes(program, options);
+  std::vector<Unit> units = units_of(program);
   Lowered lowered;
+  if (options.dump && options.wants_ptx) dump_ptx(*graph, examples, options);
   lowered.executable = build_executable(program, std::move(units), std::move(graph));
   lowered.folded_inputs = folded_inputs(program);
+  lowered.repeatable = program.is_repeatable();
   return lowered;
+}
+
+/// For the GPU: with convolutions in the layout in which the whole graph is faster, which is measured.
+Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  const bool convolves = std::any_of(graph->nodes.begin(), graph->nodes.end(), [](const graph::Node& node) { return node.op.operator_name().name == "aten::conv2d"; });
+  if (!device_of(*graph).is_cuda() || !convolves) return compile(std::move(graph), examples, options);
+#ifdef DYNRUN_CUDA
+  Lowered last = compile(graph, examples, options, true);
+  if (options.shared != nullptr || !last.repeatable) return last;
+  Lowered first = compile(graph, examples, options, false);
+  const int device = device_of(*graph).index();
+  const double first_time = runtime::cuda::seconds_of(*first.executable, examples, device);
+  return runtime::cuda::seconds_of(*last.executable, examples, device) < first_time ? std::move(last) : std::move(first);
+#endif
+  return compile(std::move(graph), examples, options);
 }
 
 /// What comes before the first gradient is compiled by itself.
@@ -122,14 +194,14 @@ Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tenso
   if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());
 #ifdef NDEBUG
   try {
-    return compile(graph, examples, options);
+    return compile_faster(graph, examples, options);
   } catch (const std::exception& error) {
     // Our bug, and no reason to fail the program: libtorch's operators give the same result.
     if (options.dump) options.dump("graph lowering failed", error.what());
     return {runtime::make_replayer(graph), {}};
   }
 #else
-  return compile(graph, examples, options);
+  return compile_faster(graph, examples, options);
 #endif
 }
 

@@ -117,6 +117,14 @@ bool Program::touches_unsized(std::int32_t index) const {
   return graph::touches_unsized(graph, graph.nodes[static_cast<std::size_t>(index)]);
 }
 
+bool Program::is_repeatable() const {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto node = static_cast<std::int32_t>(i);
+    if (has_effect(node) || touches_unsized(node)) return false;
+  }
+  return true;
+}
+
 bool Program::can_sink(std::int32_t from, std::int32_t to) const {
   for (std::int32_t between = from + 1; between <= to; ++between) {
     if (writes(between)) return false;

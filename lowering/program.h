@@ -41,6 +41,8 @@ struct Program {
   std::vector<bool> folded;                     // one an input: its content was read at compile time
   const Options* options = nullptr;
   graph::Mode mode;           // that handed-out views are made under
+  c10::Device device = c10::kCPU;  // of all its tensors
+  bool channels_last = false;  // what a GPU's convolutions are to give
   bool hidden_alias = false;  // a result shares memory with another value as no view tells: of another dtype, conjugated, unknown
 
   graph::ValueId root(graph::ValueId id) const;
@@ -61,6 +63,8 @@ struct Program {
   bool has_effect(std::int32_t node) const;
   /// True for a node that reads or makes a tensor whose sizes depend on data: libtorch's own operator runs it, on what is there.
   bool touches_unsized(std::int32_t node) const;
+  /// Whether a run is the same work each time: nothing is drawn, nothing written outside, no size and no step hangs on data.
+  bool is_repeatable() const;
   /// True when node `from` may run at the place of node `to` (> from): no node between writes a buffer.
   bool can_sink(std::int32_t from, std::int32_t to) const;
 };

@@ -2,7 +2,11 @@
 // what belongs to a run alone (inputs, views of them, fresh buffers) leaves the frame at its end.
 
 #include "runtime/dispatch.h"
+#include "runtime/frame.h"
 #include "runtime/plan.h"
+#ifdef DYNRUN_CUDA
+#include "runtime/cuda/graphed_runs.h"
+#endif
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
@@ -48,13 +52,6 @@ class ArenaPool {
   std::vector<at::Tensor> free_;
 };
 
-struct Frame {
-  explicit Frame(std::size_t slot_count) : slots(slot_count) {}
-  Slots slots;
-  at::Tensor arena;  // while a run lasts
-  bool built = false;
-};
-
 class Executor final : public Executable {
  public:
   Executor(Plan plan, std::shared_ptr<const graph::Graph> graph) : plan_(std::move(plan)), graph_(std::move(graph)) {
@@ -66,10 +63,23 @@ class Executor final : public Executable {
       if (kind == SlotKind::kInput) inputs_.push_back(static_cast<SlotId>(i));
     }
     for (const Action& action : plan_.actions) (action.step->kind() == StepKind::kKernel ? kernels_ : externs_) += 1;
+#ifdef DYNRUN_CUDA
+    if (plan_.device.is_cuda() && plan_.repeatable) {
+      graphed_ = std::make_unique<cuda::GraphedRuns>(plan_, [this](Frame& frame, c10::ArrayRef<at::Tensor> inputs) { run_actions(frame, inputs); });
+    }
+#endif
   }
 
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
     if (!plan_.written_inputs.empty() && overlap(inputs)) return replay(inputs);
+    std::unique_ptr<c10::DeviceGuard> device;
+    if (!plan_.device.is_cpu()) device = std::make_unique<c10::DeviceGuard>(plan_.device);
+#ifdef DYNRUN_CUDA
+    if (graphed_) {
+      ModeGuard mode(plan_.mode);
+      if (std::unique_ptr<Frame> frame = graphed_->run(inputs)) return take_outputs(*frame);
+    }
+#endif
     std::unique_ptr<Frame> frame = take_frame();
     std::vector<at::Tensor> outputs;
     try {
@@ -93,23 +103,32 @@ class Executor final : public Executable {
 
   std::vector<at::Tensor> run_in(Frame& frame, c10::ArrayRef<at::Tensor> inputs) {
     ModeGuard mode(plan_.mode);
-    Slots& slots = frame.slots;
-    {
-      at::NoGradGuard no_grad;
-      std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-      if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
-      if (plan_.arena_bytes > 0) frame.arena = ArenaPool::instance().take(plan_.arena_bytes);
-      const c10::StorageImpl* arena = plan_.arena_bytes > 0 ? frame.arena.storage().unsafeGetStorageImpl() : nullptr;
-      if (!frame.built || frame.slots.arena() != arena) build(frame, arena);
-      for (SlotId id : inputs_) slots[id] = inputs[static_cast<std::size_t>(plan_.slots[static_cast<std::size_t>(id)].index)];
-      for (const Action& action : plan_.actions) {
-        for (SlotId id : action.prepare) prepare(slots, id);
-        for (auto [from, to] : action.copies) slots[to].copy_(slots[from]);
-        action.step->run(slots);
-        for (SlotId id : action.release) slots[id] = at::Tensor();
-      }
-    }
+    run_actions(frame, inputs);
     return take_outputs(frame);
+  }
+
+  void run_actions(Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
+    Slots& slots = frame.slots;
+    ModeGuard mode(plan_.mode);
+    at::NoGradGuard no_grad;
+    std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+    if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
+    if (plan_.arena_bytes > 0) frame.arena = take_arena();
+    const c10::StorageImpl* arena = plan_.arena_bytes > 0 ? frame.arena.storage().unsafeGetStorageImpl() : nullptr;
+    if (!frame.built || frame.slots.arena() != arena) build(frame, arena);
+    for (SlotId id : inputs_) slots[id] = inputs[static_cast<std::size_t>(plan_.slots[static_cast<std::size_t>(id)].index)];
+    for (const Action& action : plan_.actions) {
+      for (SlotId id : action.prepare) prepare(slots, id);
+      for (auto [from, to] : action.copies) slots[to].copy_(slots[from]);
+      action.step->run(slots);
+      for (SlotId id : action.release) slots[id] = at::Tensor();
+    }
+  }
+
+  /// The pool is for the CPU: on other devices libtorch's allocator knows which stream a block is free for.
+  at::Tensor take_arena() const {
+    if (plan_.device.is_cpu()) return ArenaPool::instance().take(plan_.arena_bytes);
+    return at::empty({plan_.arena_bytes}, c10::TensorOptions().dtype(at::kByte).device(plan_.device));
   }
 
   /// The tensors that stay in a frame from run to run, as long as it meets the same arena.
@@ -121,7 +140,8 @@ class Executor final : public Executable {
       auto id = static_cast<SlotId>(i);
       if (plan.kind == SlotKind::kConstant) frame.slots[id] = plan.constant;
       if (plan.kind == SlotKind::kArena) {
-        at::Tensor tensor = at::detail::empty_cpu({0}, c10::TensorOptions().dtype(plan.type.dtype));
+        const auto options = c10::TensorOptions().dtype(plan.type.dtype);
+        at::Tensor tensor = plan_.device.is_cpu() ? at::detail::empty_cpu({0}, options) : at::empty({0}, options.device(plan_.device));
         auto element = static_cast<std::int64_t>(c10::elementSize(plan.type.dtype));
         tensor.set_(frame.arena.storage(), plan.arena_offset / element, plan.type.sizes, plan.type.strides);
         frame.slots[id] = tensor;
@@ -139,7 +159,7 @@ class Executor final : public Executable {
       const at::Tensor& root = slots[plan.root];
       slots[id] = root.as_strided(plan.type.sizes, plan.type.strides, root.storage_offset() + plan.view_offset);
     } else if (plan.kind == SlotKind::kFresh) {
-      slots[id] = at::detail::empty_strided_cpu(plan.type.sizes, plan.type.strides, plan.type.dtype);
+      slots[id] = empty(plan.type);
     }
   }
 
@@ -193,6 +213,7 @@ class Executor final : public Executable {
   }
 
   void give_back(std::unique_ptr<Frame> frame) {
+    if (!plan_.device.is_cpu()) return;  // its slots hold the arena, which is not kept
     for (SlotId id : per_run_) frame->slots[id] = at::Tensor();
     if (frame->arena.defined()) ArenaPool::instance().give_back(std::exchange(frame->arena, at::Tensor()));
     std::lock_guard lock(mutex_);
@@ -205,11 +226,19 @@ class Executor final : public Executable {
   int kernels_ = 0, externs_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Frame>> idle_;
+#ifdef DYNRUN_CUDA
+  std::unique_ptr<cuda::GraphedRuns> graphed_;
+#endif
   std::once_flag replayer_once_;
   std::unique_ptr<Executable> replayer_;
 };
 
 }  // namespace
+
+at::Tensor empty(const graph::TensorType& type) {
+  if (type.device.is_cpu()) return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
+  return at::empty_strided(type.sizes, type.strides, c10::TensorOptions().dtype(type.dtype).device(type.device));
+}
 
 std::unique_ptr<Executable> make_executor(Plan plan, std::shared_ptr<const graph::Graph> graph) {
   return std::make_unique<Executor>(std::move(plan), std::move(graph));

@@ -31,6 +31,7 @@ struct Action {
   std::unique_ptr<Step> step;
   std::vector<SlotId> prepare;  // kFresh and per-run kView slots that the step needs and that do not exist yet
   std::vector<std::pair<SlotId, SlotId>> copies;  // (from, to): contents to copy before the step
+  std::vector<SlotId> touches;                    // slots with memory of their own that the step reads or writes
   std::vector<SlotId> release;                    // slots without a reader after this action (not the arena's)
 };
 
@@ -53,12 +54,14 @@ struct Plan {
   std::vector<OutputPlan> outputs;
   std::int64_t arena_bytes = 0;
   graph::Mode mode;
+  c10::Device device = c10::kCPU;  // of all tensors
+  bool repeatable = false;         // a run launches the same work each time, whatever the inputs hold
   /// Inputs that the graph writes: a run where one of them shares storage with another input is replayed instead.
   std::vector<std::int32_t> written_inputs;
   bool below_autograd = true;  // false when an operator from outside libtorch may have an autograd kernel of its own
 };
 
-/// `fallback` replays the graph that the plan was made from.
+/// `graph`: the one that the plan was made from, for runs that the plan does not serve.
 std::unique_ptr<Executable> make_executor(Plan plan, std::shared_ptr<const graph::Graph> graph);
 
 /// A buffer that lives from action `first` to action `last` inclusive. `bind` picks offsets so that buffers alive together do

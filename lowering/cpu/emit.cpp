@@ -8,7 +8,8 @@
 // vector, the inner loops are scalar, and the mask cuts the last rows.
 
 #include "lowering/cpu/emit.h"
-#include "lowering/cpu/math.h"
+#include "lowering/emit/levels.h"
+#include "lowering/emit/values.h"
 
 #include <functional>
 #include <set>
@@ -17,52 +18,21 @@ namespace dynrun::lowering::cpu {
 namespace {
 
 using c10::ScalarType;
+using emit::is_heavy;
+using emit::is_signed;
+using emit::Level;
 using llvm::Value;
 
-bool is_signed(ScalarType dtype) {
-  return dtype != ScalarType::Byte && dtype != ScalarType::Bool;
-}
-
-bool is_heavy(PointOp op) {
-  switch (op) {
-    case PointOp::kExp:
-    case PointOp::kExpm1:
-    case PointOp::kLog:
-    case PointOp::kLog1p:
-    case PointOp::kLog2:
-    case PointOp::kLog10:
-    case PointOp::kSin:
-    case PointOp::kCos:
-    case PointOp::kTan:
-    case PointOp::kAtan:
-    case PointOp::kTanh:
-    case PointOp::kErf:
-    case PointOp::kPow:
-      return true;
-    default:
-      return false;
-  }
-}
-
-class KernelEmitter {
+class KernelEmitter : emit::Values {
  public:
   KernelEmitter(const Compilation& kernel, const Target& target, llvm::Module& module, const std::string& name)
-      : kernel_(*kernel.form),
-        module_(module),
-        context_(module.getContext()),
-        b_(context_),
-        math_(b_),
-        shape_(kernel.shape),
-        lanes_(target.float_lanes()) {
+      : Values(module.getContext(), target.float_lanes(), emit::Machine::kCpu), kernel_(*kernel.form), module_(module), shape_(kernel.shape), levels_(emit::levels_of(kernel_)) {
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
     function_->addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
     function_->addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
     function_->addFnAttr(llvm::Attribute::NoUnwind);
-    llvm::FastMathFlags flags;
-    flags.setAllowContract(true);
-    b_.setFastMathFlags(flags);
-    plan_levels();
+    find_scratch();
   }
 
   void emit() {
@@ -88,18 +58,10 @@ class KernelEmitter {
     int unroll = 0;  // which copy of an unrolled body
   };
 
-  struct Level {
-    std::vector<std::int32_t> reductions;
-    std::vector<std::size_t> stores;
-    std::set<std::int32_t> row_needs;  // row values that the pass reads
-    bool used() const { return !reductions.empty() || !stores.empty(); }
-  };
-
   const LoopOp& op(std::int32_t id) const { return kernel_.ops[static_cast<std::size_t>(id)]; }
   std::size_t vector_loop() const {
     return kernel_.vector_rows ? static_cast<std::size_t>(kernel_.outer) - 1 : kernel_.dims.size() - 1;
   }
-  Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
   /// A number of the kernel, which may be an argument.
   Value* number(std::int64_t value) { return is_argument(value) ? arguments_[argument_index(value)] : i64(value); }
 
@@ -111,46 +73,13 @@ class KernelEmitter {
 
   // ---- analysis -------------------------------------------------------------------------------------------------------------
 
-  void plan_levels() {
-    levels_.resize(static_cast<std::size_t>(kernel_.levels()) + 1);
-    for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
-      if (kernel_.ops[i].kind == ExpressionKind::kReduce) {
-        levels_[static_cast<std::size_t>(kernel_.ops[i].level) - 1].reductions.push_back(static_cast<std::int32_t>(i));
-      }
-    }
-    for (std::size_t i = 0; i < kernel_.stores.size(); ++i) {
-      if (kernel_.stores[i].inner) levels_[static_cast<std::size_t>(op(kernel_.stores[i].op).level)].stores.push_back(i);
-    }
-    find_scratch();
-    for (Level& level : levels_) {
-      std::set<std::int32_t> seen;
-      for (std::int32_t id : roots(level)) find_row_needs(id, level, seen);
-    }
-  }
-
-  std::vector<std::int32_t> roots(const Level& level) const {
-    std::vector<std::int32_t> out;
-    for (std::int32_t id : level.reductions) out.push_back(op(id).arguments[0]);
-    for (std::size_t store : level.stores) out.push_back(kernel_.stores[store].op);
-    return out;
-  }
-
-  void find_row_needs(std::int32_t id, Level& level, std::set<std::int32_t>& seen) const {
-    if (!seen.insert(id).second) return;
-    if (!op(id).inner) {
-      if (op(id).kind != ExpressionKind::kConstant) level.row_needs.insert(id);
-      return;
-    }
-    for (std::int32_t argument : op(id).arguments) find_row_needs(argument, level, seen);
-  }
-
   /// Values that one pass computes at some cost and a later pass needs again are kept for the row in scratch memory.
   void find_scratch() {
     if (!shape_.keeps_values) return;
     std::set<std::int32_t> computed;
     for (const Level& level : levels_) {
       std::set<std::int32_t> here;
-      for (std::int32_t id : roots(level)) walk_again(id, computed, here);
+      for (std::int32_t id : emit::roots(kernel_, level)) walk_again(id, computed, here);
       computed.insert(here.begin(), here.end());
     }
   }
@@ -173,104 +102,7 @@ class KernelEmitter {
     return sum;
   }
 
-  // ---- types ----------------------------------------------------------------------------------------------------------------
-
-  llvm::Type* register_type(ScalarType dtype) {
-    switch (dtype) {
-      case ScalarType::Double:
-        return b_.getDoubleTy();
-      case ScalarType::Bool:
-        return b_.getInt1Ty();
-      case ScalarType::Long:
-        return b_.getInt64Ty();
-      case ScalarType::Int:
-        return b_.getInt32Ty();
-      case ScalarType::Short:
-        return b_.getInt16Ty();
-      case ScalarType::Char:
-      case ScalarType::Byte:
-        return b_.getInt8Ty();
-      default:
-        return b_.getFloatTy();
-    }
-  }
-
-  llvm::Type* memory_type(ScalarType dtype) {
-    switch (dtype) {
-      case ScalarType::Bool:
-        return b_.getInt8Ty();
-      case ScalarType::Half:
-        return b_.getHalfTy();
-      case ScalarType::BFloat16:
-        return b_.getInt16Ty();
-      default:
-        return register_type(dtype);
-    }
-  }
-
-  llvm::Type* widen(llvm::Type* scalar, bool vector) {
-    return vector ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes_)) : scalar;
-  }
-  Value* splat(Value* scalar) { return b_.CreateVectorSplat(static_cast<unsigned>(lanes_), scalar); }
   bool is_vector(const Turn& turn) const { return kernel_.vector_rows || turn.inner; }
-
-  Value* from_memory(Value* value, ScalarType dtype) {
-    bool vector = value->getType()->isVectorTy();
-    if (dtype == ScalarType::Bool) return b_.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0));
-    if (dtype == ScalarType::Half) return b_.CreateFPExt(value, widen(b_.getFloatTy(), vector));
-    if (dtype != ScalarType::BFloat16) return value;
-    Value* wide = b_.CreateShl(b_.CreateZExt(value, widen(b_.getInt32Ty(), vector)), 16);
-    return b_.CreateBitCast(wide, widen(b_.getFloatTy(), vector));
-  }
-
-  /// The top half of a float that is to become a bfloat16: nearest even, NaN kept one.
-  Value* bfloat_bits(Value* value) {
-    bool vector = value->getType()->isVectorTy();
-    Value* bits = b_.CreateBitCast(value, widen(b_.getInt32Ty(), vector));
-    auto number = [&](std::uint64_t n) { return llvm::ConstantInt::get(bits->getType(), n); };
-    Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), number(1));
-    Value* rounded = b_.CreateLShr(b_.CreateAdd(bits, b_.CreateAdd(odd, number(0x7fff))), 16);
-    return b_.CreateSelect(b_.CreateFCmpUNO(value, value), number(0x7fc0), rounded);
-  }
-
-  Value* to_memory(Value* value, ScalarType dtype) {
-    bool vector = value->getType()->isVectorTy();
-    if (dtype == ScalarType::Bool) return b_.CreateZExt(value, widen(b_.getInt8Ty(), vector));
-    if (dtype == ScalarType::Half) return b_.CreateFPTrunc(value, widen(b_.getHalfTy(), vector));
-    if (dtype == ScalarType::BFloat16) return b_.CreateTrunc(bfloat_bits(value), widen(b_.getInt16Ty(), vector));
-    return value;
-  }
-
-  Value* convert(Value* value, ScalarType from, ScalarType to) {
-    bool vector = value->getType()->isVectorTy();
-    llvm::Type* type = widen(register_type(to), vector);
-    bool from_float = c10::isFloatingType(from), to_float = c10::isFloatingType(to);
-    if (to == ScalarType::Bool) {
-      if (from == ScalarType::Bool) return value;
-      Value* zero = llvm::Constant::getNullValue(value->getType());
-      return from_float ? b_.CreateFCmpUNE(value, zero) : b_.CreateICmpNE(value, zero);
-    }
-    if (from_float && to_float) {
-      Value* out = value->getType() == type   ? value
-                   : to == ScalarType::Double ? b_.CreateFPExt(value, type)
-                                              : b_.CreateFPTrunc(value, type);
-      if (to == ScalarType::Half) return b_.CreateFPExt(b_.CreateFPTrunc(out, widen(b_.getHalfTy(), vector)), type);
-      if (to == ScalarType::BFloat16) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(out), 16), type);
-      return out;
-    }
-    if (to_float) {
-      Value* out = is_signed(from) ? b_.CreateSIToFP(value, type) : b_.CreateUIToFP(value, type);
-      return compute_type(to) == to ? out : convert(out, ScalarType::Float, to);
-    }
-    if (from_float) {
-      // Through int32, and through int64 for uint8 and int64, as C++ converts on x86 and so eager does; what does not fit is
-      // undefined there, and the lowest number on x86.
-      bool wide = to == ScalarType::Long || to == ScalarType::Byte;
-      Value* whole = b_.CreateFreeze(b_.CreateFPToSI(value, widen(wide ? b_.getInt64Ty() : b_.getInt32Ty(), vector)));
-      return b_.CreateTrunc(whole, type);
-    }
-    return is_signed(from) ? b_.CreateSExtOrTrunc(value, type) : b_.CreateZExtOrTrunc(value, type);
-  }
 
   // ---- memory ---------------------------------------------------------------------------------------------------------------
 
@@ -340,22 +172,6 @@ class KernelEmitter {
 
   // ---- values ---------------------------------------------------------------------------------------------------------------
 
-  Value* constant(const LoopOp& at, bool vector) {
-    llvm::Type* type = widen(register_type(at.dtype), vector);
-    if (at.argument >= 0) return argument_constant(at, vector);
-    if (c10::isFloatingType(at.dtype)) return llvm::ConstantFP::get(type, at.number);
-    return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(at.integer), true);
-  }
-
-  Value* argument_constant(const LoopOp& at, bool vector) {
-    Value* bits = arguments_[static_cast<std::size_t>(at.argument)];
-    llvm::Type* type = register_type(at.dtype);
-    Value* value = !c10::isFloatingType(at.dtype)     ? b_.CreateTrunc(bits, type)
-                   : at.dtype == ScalarType::Double ? b_.CreateBitCast(bits, type)
-                                                      : b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), type);
-    return vector ? splat(value) : value;
-  }
-
   Value* index(const LoopOp& at, const Turn& turn) {
     auto loop_index = static_cast<std::size_t>(at.loop);
     Value* first = turn.indices[loop_index];
@@ -370,7 +186,7 @@ class KernelEmitter {
     const LoopOp& at = op(id);
     Value* result = nullptr;
     if (at.kind == ExpressionKind::kConstant) {
-      result = constant(at, is_vector(turn));
+      result = constant(at, is_vector(turn), arguments_);
     } else if (turn.inner && !at.inner) {
       result = spread_.at(id);
     } else if (auto kept = scratch_.find(id); turn.inner && kept != scratch_.end() && kept->second != nullptr) {
@@ -429,30 +245,6 @@ class KernelEmitter {
   }
 
   // ---- reductions -----------------------------------------------------------------------------------------------------------
-
-  llvm::Constant* identity(const LoopOp& at, bool vector) {
-    llvm::Type* type = widen(register_type(at.dtype), vector);
-    bool floating = c10::isFloatingType(at.dtype);
-    if (at.reduce == ReduceOp::kSum) return llvm::Constant::getNullValue(type);
-    bool lowest = at.reduce == ReduceOp::kMax;
-    if (floating) return llvm::ConstantFP::getInfinity(type, lowest);
-    unsigned bits = type->getScalarSizeInBits();
-    if (!is_signed(at.dtype))
-      return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
-    return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
-  }
-
-  Value* combine(const LoopOp& at, Value* a, Value* b) {
-    switch (at.reduce) {
-      case ReduceOp::kSum:
-        return c10::isFloatingType(at.dtype) ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
-      case ReduceOp::kMax:
-        return math_.extremum(true, a, b, is_signed(at.dtype));
-      case ReduceOp::kMin:
-        return math_.extremum(false, a, b, is_signed(at.dtype));
-    }
-    return a;
-  }
 
   void make_accumulators() {
     for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
@@ -610,16 +402,12 @@ class KernelEmitter {
 
   const Kernel& kernel_;
   llvm::Module& module_;
-  llvm::LLVMContext& context_;
-  llvm::IRBuilder<> b_;
-  Math math_;
   CodeShape shape_;
-  std::int64_t lanes_;
+  std::vector<Level> levels_;
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
   std::vector<Value*> buffers_, arguments_;
   Value* blocks_ = nullptr;  // pieces of the innermost loop
-  std::vector<Level> levels_;
   std::unordered_map<std::int32_t, std::vector<Value*>> accumulators_;
   std::unordered_map<std::int32_t, Value*> spread_;   // row values over all lanes
   std::unordered_map<std::int32_t, Value*> scratch_;  // values kept for the row; null until a pass has written them

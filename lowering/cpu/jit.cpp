@@ -2,7 +2,7 @@
 
 #include "graph/visit.h"
 #include "lowering/cpu/emit.h"
-#include "lowering/cpu/math.h"
+#include "lowering/emit/math.h"
 
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LLVMContext.h>
@@ -106,12 +106,14 @@ class Jit {
       builder = llvm::orc::JITTargetMachineBuilder(builder.getTargetTriple());
       builder.setCPU(processor);
     }
+    // With instructions for float16 the optimiser would compute in it, and fuse a product with a sum without the rounding between.
+    builder.addFeatures({"-avx512fp16"});
     builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
     builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;
     machine_ = check(builder.createTargetMachine());
     jit_ = check(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
     llvm::orc::SymbolMap symbols;
-    for (const auto& [name, address] : Math::libm_functions()) {
+    for (const auto& [name, address] : emit::Math::libm_functions()) {
       symbols[jit_->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
     }
     static const std::pair<const char*, void*> kMemory[] = {{"memcpy", reinterpret_cast<void*>(std::memcpy)},

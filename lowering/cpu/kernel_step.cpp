@@ -1,5 +1,6 @@
 #include "lowering/cpu/kernel_step.h"
 
+#include "lowering/shared.h"
 #include "runtime/plan.h"
 
 namespace dynrun::lowering::cpu {
@@ -48,9 +49,28 @@ class KernelStep final : public runtime::Step {
 
 }  // namespace
 
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<std::int64_t> arguments,
-                                                std::vector<runtime::SlotId> slots) {
-  return std::make_unique<KernelStep>(kernel, function, std::move(arguments), std::move(slots));
+std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(const std::vector<Kernel>& kernels, const Options& options) {
+  std::vector<GeneralKernel> forms;
+  std::vector<Compilation> compilations;
+  for (const Kernel& kernel : kernels) {
+    const CodeShape shape = code_shape(kernel, host_target());
+    forms.push_back(options.shared != nullptr ? options.shared->kernels().admit(kernel, print(shape)) : GeneralKernel{kernel, {}});
+    compilations.push_back({nullptr, shape});
+  }
+  for (std::size_t i = 0; i < forms.size(); ++i) compilations[i].form = &forms[i].form;
+  if (options.dump) {
+    std::string text;
+    for (const GeneralKernel& kernel : forms) text += print(kernel.form) + "\n";
+    options.dump("loops", text);
+  }
+  std::vector<KernelFunction> functions = compile(compilations, options.dump);
+  std::vector<std::unique_ptr<runtime::Step>> steps;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<runtime::SlotId> slots;
+    for (const LoopBuffer& buffer : kernels[i].buffers) slots.push_back(buffer.value);
+    steps.push_back(std::make_unique<KernelStep>(kernels[i], functions[i], std::move(forms[i].arguments), std::move(slots)));
+  }
+  return steps;
 }
 
 }  // namespace dynrun::lowering::cpu

@@ -1,5 +1,5 @@
 #pragma once
-// A compiled kernel as a step of a run.
+// Compiled kernels as steps of a run.
 
 #include "lowering/cpu/jit.h"
 #include "runtime/step.h"
@@ -8,8 +8,7 @@
 
 namespace dynrun::lowering::cpu {
 
-/// `slots`: the slot of each of the kernel's buffers. `arguments`: of the function.
-std::unique_ptr<runtime::Step> make_kernel_step(const Kernel& kernel, KernelFunction function, std::vector<std::int64_t> arguments,
-                                                std::vector<runtime::SlotId> slots);
+/// One step a kernel, in order. A kernel's buffers are the slots of their values.
+std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(const std::vector<Kernel>& kernels, const Options& options);
 
 }  // namespace dynrun::lowering::cpu

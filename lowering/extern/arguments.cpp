@@ -69,7 +69,7 @@ std::optional<std::vector<std::int64_t>> ints_argument(const Argument& argument,
 
 bool is_plain_float(const Program& program, ValueId id) {
   const TensorType& type = program.graph.type_of(id);
-  return type.dtype == c10::ScalarType::Float && type.device.is_cpu() && type.strides.size() == type.sizes.size();
+  return type.dtype == c10::ScalarType::Float && type.strides.size() == type.sizes.size();
 }
 
 std::vector<std::int64_t> channels_last_strides(at::IntArrayRef sizes) {

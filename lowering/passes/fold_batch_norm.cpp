@@ -42,7 +42,7 @@ std::optional<BatchNorm> match_batch_norm(const Program& program, const Node& no
 
 /// The content of a parameter in double; `otherwise` in every channel when it is absent.
 at::Tensor read(Program& program, ValueId id, std::int64_t channels, double otherwise) {
-  if (id == graph::kNoValue) return at::full({channels}, otherwise, at::kDouble);
+  if (id == graph::kNoValue) return at::full({channels}, otherwise, at::TensorOptions(at::kDouble).device(program.device));
   program.mark_folded(id);
   return program.known(id)->to(at::kDouble);
 }

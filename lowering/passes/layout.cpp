@@ -38,6 +38,7 @@ class LayoutChooser {
   explicit LayoutChooser(Program& program) : program_(program), uses_(program) {}
 
   void run() {
+    if (!program_.device.is_cpu() && !program_.channels_last) return;
     for (std::size_t index = 0; index < program_.graph.nodes.size(); ++index) {
       const Node& node = program_.graph.nodes[index];
       if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) continue;
@@ -50,11 +51,16 @@ class LayoutChooser {
   /// A float activation of four dimensions that nobody outside sees.
   bool is_free(ValueId id) const {
     if (!program_.graph.values[static_cast<std::size_t>(id)].is_tensor() || program_.is_view(id)) return false;
-    if (program_.graph.type_of(id).unsized || program_.graph.type_of(id).sizes.size() != 4 || !is_plain_float(program_, id)) return false;
+    if (program_.graph.type_of(id).unsized || program_.graph.type_of(id).sizes.size() != 4 || !may_change(id)) return false;
     // Where both layouts are one, there is nothing to gain.
     const auto& sizes = program_.graph.type_of(id).sizes;
     if (same_layout(sizes, channels_last_strides(sizes), c10::contiguous_strides(sizes))) return false;
     return !uses_.is_output(id) && !uses_.has_views(id) && !is_bound(id);
+  }
+
+  /// On a CPU the library's channels-last kernels are for float32.
+  bool may_change(ValueId id) const {
+    return program_.device.is_cpu() ? is_plain_float(program_, id) : c10::isFloatingType(program_.graph.type_of(id).dtype);
   }
 
   /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it,
@@ -67,8 +73,9 @@ class LayoutChooser {
   }
 
   bool wants_channels_last(const Node& node) const {
-    if (auto call = match_convolution(program_, node)) return prefers_channels_last(program_, *call);
     const std::string name = node.op_name();
+    if (!program_.device.is_cpu() && (name == "aten::conv2d" || name == "aten::conv2d.padding")) return true;
+    if (auto call = match_convolution(program_, node)) return prefers_channels_last(program_, *call);
     if (name == "aten::cat") return concatenates_channels_last(node);
     if (poolings().count(name)) return is_channels_last_activation(node.arguments[0]);
     if (!elementwise().count(name) && !match_epilogue(node)) return false;

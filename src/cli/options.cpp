@@ -28,7 +28,7 @@ constexpr std::array kExplainChoices{Choice{"text", kDynrunExplainText}, Choice{
 constexpr std::array kStressChoices{Choice{"break", kDynrunStressBreak},   Choice{"guards", kDynrunStressGuards},
                                     Choice{"first", kDynrunStressFirst},   Choice{"extern", kDynrunStressExtern},
                                     Choice{"drop", kDynrunStressDrop},     Choice{"handover", kDynrunStressHandover}};
-constexpr std::array<std::string_view, 6> kStages{"bytecode", "graph", "loops", "llvm", "asm", "guards"};
+constexpr std::array<std::string_view, 7> kStages{"bytecode", "graph", "loops", "llvm", "asm", "ptx", "guards"};
 
 template <typename Choices>
 int choose(std::string_view option, std::string_view value, const Choices& choices) {
@@ -139,7 +139,7 @@ constexpr std::array kOptions{
     Option{"explain", "=ids", true, set_explain, "show the table of graph breaks: ids, meanings, cures"},
     Option{"stats", "=FILE", true, set_stats, "write the same as JSON"},
     Option{"dump", "=STAGE[:FILTER]", true, set_dump,
-           "show bytecode, graph, loops, llvm, asm or guards of code whose file:line:function holds FILTER"},
+           "show bytecode, graph, loops, llvm, asm, ptx or guards of code whose file:line:function holds FILTER"},
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
     Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
     Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/guard_words.h"
 #include "graph/text.h"
+#include "lowering/lower.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,8 +33,8 @@ std::string exit_text(const trace::Segment& segment, const std::vector<report::G
   return fmt::format("the break {} at line {}", found.id, found.place.line);
 }
 
-report::SegmentDetail detail_of(const trace::Segment& segment) {
-  report::SegmentDetail detail;
+/// `detail`: what is known of its code.
+report::SegmentDetail detail_of(const trace::Segment& segment, report::SegmentDetail detail) {
   const graph::Graph& graph = *segment.graph;
   for (const graph::Node& node : graph.nodes) {
     std::string type;
@@ -47,7 +48,28 @@ report::SegmentDetail detail_of(const trace::Segment& segment) {
   return detail;
 }
 
+void keep_picture(report::SegmentDetail& detail, lowering::Picture picture) {
+  detail.arena_bytes = picture.arena_bytes;
+  for (lowering::Picture::Step& step : picture.steps) detail.steps.push_back({std::move(step.kind), std::move(step.name), std::move(step.operators)});
+  for (lowering::Picture::Buffer& buffer : picture.buffers) detail.buffers.push_back({std::move(buffer.content), buffer.bytes, buffer.offset, buffer.first, buffer.last});
+}
+
 }  // namespace
+
+void Engine::show_lowering(lowering::Options& options) {
+  if (follows_) {
+    code_details_.erase(code_row_);
+    options.draw = [this](lowering::Picture picture) { keep_picture(code_details_[code_row_], std::move(picture)); };
+  }
+  for (std::size_t i = 0; i < options_.dump_count; i++) options.wants_ptx |= std::string_view(options_.dumps[i].stage) == "ptx";
+  if (!follows_ && options_.dump_count == 0) return;
+  options.dump = [this](const std::string& stage, const std::string& text) {
+    if (follows_ && stage.rfind("graph", 0) != 0) code_details_[code_row_].code.push_back({stage, text});
+    for (std::size_t i = 0; i < options_.dump_count; i++) {
+      if (stage.rfind(options_.dumps[i].stage, 0) == 0) std::fprintf(stderr, "--- %s\n%s\n", stage.c_str(), text.c_str());
+    }
+  };
+}
 
 void Engine::count_edge(std::int32_t from, std::int32_t to, std::int32_t graph_break) {
   if (follows_ && from >= 0 && to >= 0) next_[{from, to, graph_break}]++;
@@ -65,10 +87,10 @@ report::Report Engine::report_in_full() const {
     for (const auto& entry : entries) {
       for (const auto& segment : entry->segments) {
         if (segment->row < 0 || !told.insert(segment->row).second) continue;
-        report::SegmentDetail detail = detail_of(*segment);
+        auto code = code_details_.find(segment->row);
+        report::SegmentDetail detail = detail_of(*segment, code == code_details_.end() ? report::SegmentDetail() : code->second);
         detail.segment = static_cast<std::size_t>(segment->row);
         detail.exit = exit_text(*segment, break_rows_);
-        if (auto texts = code_texts_.find(segment->row); texts != code_texts_.end()) detail.code = texts->second;
         report.details.push_back(std::move(detail));
       }
     }

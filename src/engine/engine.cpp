@@ -438,15 +438,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         for (std::size_t i = 0; i < options.contents.size(); i++) {
           if (options.contents[i] == 0) graph->inputs[i].kind = graph::InputKind::kActivation;
         }
-        if (follows_) code_texts_.erase(code_row_);
-        if (follows_ || options_.dump_count) {
-          options.dump = [this](const std::string& stage, const std::string& text) {
-            if (follows_ && stage.rfind("graph", 0) != 0) code_texts_[code_row_].push_back({stage, text});
-            for (std::size_t i = 0; i < options_.dump_count; i++) {
-              if (stage.rfind(options_.dumps[i].stage, 0) == 0) std::fprintf(stderr, "--- %s\n%s\n", stage.c_str(), text.c_str());
-            }
-          };
-        }
+        show_lowering(options);
         c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
         lowering::Lowered lowered = lowering::lower(graph, inputs, options);
         code.executable = std::move(lowered.executable);

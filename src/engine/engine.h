@@ -24,6 +24,7 @@ struct Break;
 }
 namespace dynrun::lowering {
 class Shared;
+struct Options;
 }
 
 namespace dynrun::engine {
@@ -93,6 +94,8 @@ class Engine final : public vm::Engine {
   /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
   void prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs);
   /// Makes sure that what was folded into the code still holds; lowers again where it does not.
+  /// Lets lowering tell what it makes, where a report or `--dump` asks for it.
+  void show_lowering(lowering::Options& options);
   void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
@@ -192,7 +195,7 @@ class Engine final : public vm::Engine {
   report::GraphBreak break_row(std::size_t at) const;
   bool measures_ = false, follows_ = false;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
-  std::unordered_map<std::int32_t, std::vector<report::SegmentDetail::Code>> code_texts_;  // by segment's row: what was made last
+  std::unordered_map<std::int32_t, report::SegmentDetail> code_details_;  // by segment's row: of the code that was made last
   std::int32_t code_row_ = -1;
   report::Clock clock_;
   std::unordered_set<const PyCodeObject*> apart_;

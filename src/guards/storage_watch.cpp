@@ -102,12 +102,22 @@ std::uint64_t alias_epoch(const at::Tensor& tensor) {
 
 std::uint64_t alias_count() { return alias_total; }
 
+/// Whether libtorch's allocator for the device made it.
+static bool is_own_memory(const c10::Storage& storage) {
+  if (storage.device_type() == c10::DeviceType::CPU) {
+    if (storage.allocator() != c10::GetDefaultCPUAllocator() && storage.allocator() != c10::GetCPUAllocator()) return false;
+    return storage.data_ptr().get_deleter() == c10::GetDefaultCPUAllocator()->raw_deleter();
+  }
+  if (storage.device_type() != c10::DeviceType::CUDA) return false;
+  const c10::Allocator* own = c10::GetAllocator(c10::DeviceType::CUDA);
+  return storage.allocator() == own && storage.data_ptr().get_deleter() == own->raw_deleter();
+}
+
 bool is_foldable(const at::Tensor& tensor) {
-  if (!tensor.has_storage() || tensor.is_inference() || !tensor.device().is_cpu()) return false;
+  if (!tensor.has_storage() || tensor.is_inference()) return false;
   const c10::Storage& storage = tensor.storage();
-  // Memory from elsewhere (numpy, a mapped file, shared memory) may be written by its real owner.
-  if (storage.allocator() != c10::GetDefaultCPUAllocator() && storage.allocator() != c10::GetCPUAllocator()) return false;
-  if (storage.data_ptr().get_deleter() != c10::GetDefaultCPUAllocator()->raw_deleter()) return false;
+  // Memory from elsewhere (numpy, a mapped file, shared memory, another process) may be written by its real owner.
+  if (!is_own_memory(storage)) return false;
   return storage.use_count() == 1;
 }
 

@@ -49,6 +49,17 @@ Json operators_json(const SegmentDetail& detail) {
   return operators;
 }
 
+/// What its code does and where in memory.
+void add_plan(Json& object, const SegmentDetail& detail) {
+  object["steps"] = Json::array();
+  for (const SegmentDetail::Step& step : detail.steps) object["steps"].push_back({{"kind", step.kind}, {"name", step.name}, {"operators", step.operators}});
+  object["buffers"] = Json::array();
+  for (const SegmentDetail::Buffer& buffer : detail.buffers) {
+    object["buffers"].push_back({{"content", buffer.content}, {"bytes", buffer.bytes}, {"offset", buffer.offset}, {"first", buffer.first}, {"last", buffer.last}});
+  }
+  object["arena_bytes"] = detail.arena_bytes;
+}
+
 Json details_json(const Report& report) {
   Json details = Json::array();
   for (const SegmentDetail& detail : report.details) {
@@ -56,6 +67,7 @@ Json details_json(const Report& report) {
     object["host_lines"] = places_json(detail.host_lines);
     object["code"] = Json::array();
     for (const SegmentDetail::Code& code : detail.code) object["code"].push_back({{"stage", code.stage}, {"text", code.text}});
+    add_plan(object, detail);
     details.push_back(std::move(object));
   }
   return details;

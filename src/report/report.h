@@ -58,12 +58,24 @@ struct SegmentDetail {
   struct Code {
     std::string stage, text;  // "loops", "llvm", "asm"
   };
+  struct Step {
+    std::string kind, name;  // "kernel", "library" or "dispatch"; "kernel 0", or what it calls
+    std::vector<std::string> operators;  // that it stands for
+  };
+  struct Buffer {
+    std::string content;
+    std::int64_t bytes = 0, offset = -1;  // in the arena; -1: memory of its own
+    std::int32_t first = 0, last = 0;     // the steps it lives from and to
+  };
   std::size_t segment = 0;  // of Report::segments
   std::string exit;         // in words
   std::vector<Operator> operators;
   std::vector<Place> host_lines;  // lines that it stands for, with and without operators
   std::vector<std::string> guards;
   std::vector<Code> code;
+  std::vector<Step> steps;  // of its code, as it was made last; with the memory that they use
+  std::vector<Buffer> buffers;
+  std::int64_t arena_bytes = 0;
 };
 
 /// After a replay of one segment another one came next, or began to be recorded.

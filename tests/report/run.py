@@ -37,7 +37,7 @@ for (const summary of document.querySelectorAll("summary")) { if (!summary.paren
 for (const node of document.querySelectorAll("a, summary, [tabindex]")) { node.focus(); if (document.activeElement === node) seen.focusable++; }
 seen.should_focus = document.querySelectorAll("a[href], summary, [tabindex]").length;
 seen.wide = document.documentElement.scrollWidth > innerWidth ? document.documentElement.scrollWidth : 0;
-seen.counts = Object.fromEntries(["#cards .card", "#breaks .break", "#files details", "tr.compiled", "tr.stops", "#picture rect", "#picture path", "#segments details", "#segments pre"].map(s => [s, document.querySelectorAll(s).length]));
+seen.counts = Object.fromEntries(["#cards .card", "#breaks .break", "#files details", "tr.compiled", "tr.stops", "#picture rect", "#picture path", "#segments details", "#segments pre", "ol.steps li.kernel", "svg.memory rect"].map(s => [s, document.querySelectorAll(s).length]));
 document.body.setAttribute("data-seen", JSON.stringify(seen));
 </script></body>"""
 
@@ -80,6 +80,7 @@ def test_breaks_example(folder):
         counts = seen["counts"]
         assert counts["#cards .card"] == 6 and counts["#breaks .break"] >= 3 and counts["tr.compiled"] >= 5 and counts["tr.stops"] >= 3, counts
         assert counts["#picture rect"] >= 3 and counts["#picture path"] >= 3 and counts["#segments details"] >= 3 and counts["#segments pre"] >= 3, counts
+        assert counts["ol.steps li.kernel"] >= 3 and counts["svg.memory rect"] >= 3, counts
     text = made.read_text()
     for word in ("data-dependent-bool", "use torch.where", "json.dumps", "aten::linear", "define "):
         assert word in text, word

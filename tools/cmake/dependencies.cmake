@@ -1,4 +1,4 @@
-# What dynrun builds on, as imported targets: dynrun::python, dynrun::torch, dynrun::torch_python, dynrun::llvm.
+# What dynrun builds on, as imported targets: dynrun::python, dynrun::torch, dynrun::torch_cuda, dynrun::torch_python, dynrun::llvm.
 
 if(NOT DYNRUN_PYTHON)
   message(FATAL_ERROR "DYNRUN_PYTHON is not set: run tools/dynrun, which makes the environment and passes it here")
@@ -30,6 +30,25 @@ target_link_libraries(dynrun_torch INTERFACE ${DYNRUN_TORCH}/lib/libtorch_cpu.so
   ${DYNRUN_TORCH}/lib/libgomp.so.1)
 add_library(dynrun::torch ALIAS dynrun_torch)
 
+# torch's CUDA half, with the headers and libdevice of the packages that come with it. A torch without them gives a dynrun without
+# GPUs; the driver itself is loaded at run time.
+get_filename_component(DYNRUN_SITE_PACKAGES ${DYNRUN_TORCH} DIRECTORY)
+set(DYNRUN_CUDA_ROOT ${DYNRUN_SITE_PACKAGES}/nvidia/cu13)
+set(DYNRUN_LIBDEVICE ${DYNRUN_SITE_PACKAGES}/triton/backends/nvidia/lib/libdevice.10.bc)
+set(DYNRUN_CUDA OFF)
+if(EXISTS ${DYNRUN_TORCH}/lib/libtorch_cuda.so AND EXISTS ${DYNRUN_CUDA_ROOT}/include/cuda.h AND EXISTS ${DYNRUN_LIBDEVICE})
+  set(DYNRUN_CUDA ON)
+endif()
+add_library(dynrun_torch_cuda INTERFACE)
+target_link_libraries(dynrun_torch_cuda INTERFACE dynrun_torch)
+if(DYNRUN_CUDA)
+  target_include_directories(dynrun_torch_cuda SYSTEM INTERFACE ${DYNRUN_CUDA_ROOT}/include)
+  target_compile_definitions(dynrun_torch_cuda INTERFACE DYNRUN_CUDA=1)
+  target_link_libraries(dynrun_torch_cuda INTERFACE
+    ${DYNRUN_TORCH}/lib/libtorch_cuda.so ${DYNRUN_TORCH}/lib/libc10_cuda.so ${DYNRUN_CUDA_ROOT}/lib/libcudart.so.13)
+endif()
+add_library(dynrun::torch_cuda ALIAS dynrun_torch_cuda)
+
 add_library(dynrun_torch_python INTERFACE)
 target_link_libraries(dynrun_torch_python INTERFACE
   dynrun_torch dynrun_python_headers ${DYNRUN_TORCH}/lib/libtorch_python.so)
@@ -37,7 +56,7 @@ add_library(dynrun::torch_python ALIAS dynrun_torch_python)
 
 find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19)
 llvm_map_components_to_libnames(DYNRUN_LLVM_LIBRARIES
-  core orcjit passes X86 NVPTX native target targetparser analysis support)
+  core orcjit passes bitreader linker X86 NVPTX native target targetparser analysis support)
 add_library(dynrun_llvm INTERFACE)
 target_include_directories(dynrun_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(dynrun_llvm INTERFACE ${DYNRUN_LLVM_LIBRARIES})

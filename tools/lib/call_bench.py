@@ -57,6 +57,32 @@ def make(suite, name):
     return cases(suite)[name]()
 
 
+def count_frames(frames):
+    """From now on counts the case's own frames that torch.compile looks at, and those that it compiles; not torch's and the
+    standard library's, of which it meets more or fewer by what its caches hold."""
+    import functools
+    import sysconfig
+
+    import torch
+    from torch._dynamo import convert_frame
+    from torch._dynamo.utils import counters
+
+    foreign = (os.path.dirname(torch.__file__), sysconfig.get_path("stdlib"))
+    look = convert_frame.ConvertFrame.__call__
+
+    @functools.wraps(look)
+    def counted(self, frame, *args, **kwargs):
+        before = counters["frames"]["ok"]
+        try:
+            return look(self, frame, *args, **kwargs)
+        finally:
+            if not frame.f_code.co_filename.startswith(foreign):
+                frames["total"] += 1
+                frames["ok"] += counters["frames"]["ok"] > before
+
+    convert_frame.ConvertFrame.__call__ = counted
+
+
 def peer_main(options):
     """The child: answers each line of standard input, a side's name, with that side's microseconds."""
     import torch
@@ -72,6 +98,8 @@ def peer_main(options):
         sides = {"eager": harness.thunk(function, args)}
         frames = {}
         if "compile" in options.peer_child:
+            frames = {"ok": 0, "total": 0}
+            count_frames(frames)
             compiled, args = make(options.suite, options.models)  # objects of its own: cases keep state
             sides["compile"] = harness.thunk(torch.compile(compiled), args)
         for name, call in list(sides.items()):
@@ -81,11 +109,8 @@ def peer_main(options):
             except Exception as error:  # the peer's failure is a result
                 print(f"{options.models}: {name}: {error}", file=sys.stderr)
                 del sides[name]
-        if "compile" in sides:
-            from torch._dynamo.utils import counters
-            frames = {"ok": counters["frames"]["ok"], "total": counters["frames"]["total"]}
         batches = {name: batch_of(call) for name, call in sides.items()}
-        answer({"sides": list(sides), "frames": frames})
+        answer({"sides": list(sides), "frames": frames if "compile" in sides else {}})
         for line in sys.stdin:
             side = line.strip()
             answer(microseconds(sides[side], batches[side]))

@@ -1,13 +1,13 @@
 // Polynomials: exp, log and tanh from Cephes' single precision library (S. Moshier), erf from Eigen's rational approximation.
 
-#include "lowering/cpu/math.h"
+#include "lowering/emit/math.h"
 
 #include <llvm/IR/Module.h>
 
 #include <cmath>
 #include <limits>
 
-namespace dynrun::lowering::cpu {
+namespace dynrun::lowering::emit {
 
 namespace {
 
@@ -109,7 +109,8 @@ Math::Value* Math::library_call(const char* name, llvm::ArrayRef<Value*> argumen
   llvm::Type* scalar = type->getScalarType();
   llvm::SmallVector<llvm::Type*> formals(arguments.size(), scalar);
   llvm::Module* module = b_.GetInsertBlock()->getModule();
-  llvm::FunctionCallee callee = module->getOrInsertFunction(name, llvm::FunctionType::get(scalar, formals, false));
+  const std::string symbol = machine_ == Machine::kGpu ? std::string("__nv_") + name : name;
+  llvm::FunctionCallee callee = module->getOrInsertFunction(symbol, llvm::FunctionType::get(scalar, formals, false));
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   if (vector == nullptr) return b_.CreateCall(callee, arguments);
   Value* result = llvm::PoisonValue::get(type);
@@ -219,6 +220,7 @@ Math::Value* Math::erf(Value* x) {
 
 Math::Value* Math::float_unary(PointOp op, Value* x) {
   bool single = x->getType()->getScalarType()->isFloatTy();
+  const bool polynomials = single && machine_ == Machine::kCpu;
   switch (op) {
     case PointOp::kNeg:
       return b_.CreateFNeg(x);
@@ -241,22 +243,22 @@ Math::Value* Math::float_unary(PointOp op, Value* x) {
       return b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0)), number(x, -1), positive);
     }
     case PointOp::kExp:
-      if (single) return exp(x);
+      if (polynomials) return exp(x);
       break;
     case PointOp::kExpm1:
-      if (single) return expm1(x);
+      if (polynomials) return expm1(x);
       break;
     case PointOp::kLog:
-      if (single) return log(x);
+      if (polynomials) return log(x);
       break;
     case PointOp::kLog1p:
-      if (single) return log1p(x);
+      if (polynomials) return log1p(x);
       break;
     case PointOp::kTanh:
-      if (single) return tanh(x);
+      if (polynomials) return tanh(x);
       break;
     case PointOp::kErf:
-      if (single) return erf(x);
+      if (polynomials) return erf(x);
       break;
     default:
       break;
@@ -277,6 +279,7 @@ Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
   // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is a number at compile time
   // (clamp by a NaN leaves a as it is).
   if (llvm::isa<llvm::Constant>(b)) return b_.CreateSelect(maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), b, a);
+  if (machine_ == Machine::kGpu) return b_.CreateBinaryIntrinsic(maximum ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
   // Of 0 and -0 the processor's instruction, and libtorch with it, gives the second.
   Value* loses = maximum ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOGE(a, b);
   return b_.CreateSelect(b_.CreateOr(loses, b_.CreateFCmpUNO(b, b)), b, a);
@@ -356,4 +359,4 @@ llvm::Value* Math::emit(PointOp op, llvm::ArrayRef<Value*> arguments, bool is_si
   }
 }
 
-}  // namespace dynrun::lowering::cpu
+}  // namespace dynrun::lowering::emit

@@ -1,16 +1,18 @@
 #pragma once
 // Elementwise mathematics as LLVM IR, for scalars and vectors alike. float32 functions are polynomials good to a few units in
-// the last place over the whole range, special values included; float64 goes to libm, lane by lane.
+// the last place over the whole range, special values included; float64 goes to libm, lane by lane. For GPUs both are libdevice's.
 
 #include "lowering/loops/operators.h"
 
 #include <llvm/IR/IRBuilder.h>
 
-namespace dynrun::lowering::cpu {
+namespace dynrun::lowering::emit {
+
+enum class Machine : std::uint8_t { kCpu, kGpu };
 
 class Math {
  public:
-  explicit Math(llvm::IRBuilder<>& builder) : b_(builder) {}
+  Math(llvm::IRBuilder<>& builder, Machine machine) : b_(builder), machine_(machine) {}
 
   /// `is_signed` tells int8..int64 from uint8; booleans are i1.
   llvm::Value* emit(PointOp op, llvm::ArrayRef<llvm::Value*> arguments, bool is_signed);
@@ -30,6 +32,7 @@ class Math {
   Value* fma(Value* a, Value* b, Value* c);
   Value* polynomial(Value* x, llvm::ArrayRef<double> coefficients);
   Value* call(llvm::Intrinsic::ID id, Value* a);
+  /// `name`: libm's. libdevice has the same ones under names of its own.
   Value* library_call(const char* name, llvm::ArrayRef<Value*> arguments);
   Value* power_of_two(Value* n);
   Value* exp(Value* x);
@@ -43,6 +46,7 @@ class Math {
   Value* comparison(PointOp op, Value* a, Value* b, bool is_signed);
 
   llvm::IRBuilder<>& b_;
+  Machine machine_;
 };
 
-}  // namespace dynrun::lowering::cpu
+}  // namespace dynrun::lowering::emit

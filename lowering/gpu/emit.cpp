@@ -1,0 +1,376 @@
+// One kernel becomes one function that every thread runs:
+//
+//   find the row of this thread's group, or leave
+//   for each level: compute the row's scalars that the level needs, then one pass over the group's share of the row
+//   store the row's results (the group's first thread)
+//
+// A pass goes over the row in vectors, side by side for the threads of the group. Where the row is short a thread keeps what it
+// computed in registers from pass to pass: the pass is unrolled, and a value that an earlier pass computed is simply there.
+
+#include "lowering/gpu/emit.h"
+#include "lowering/emit/levels.h"
+#include "lowering/emit/values.h"
+#include "lowering/gpu/group.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <functional>
+
+namespace dynrun::lowering::gpu {
+namespace {
+
+using c10::ScalarType;
+using emit::Level;
+using llvm::Value;
+
+constexpr unsigned kGlobal = 1;  // address space
+
+using Elements = std::vector<Value*>;  // one value an element of a vector, or one that all share
+
+class KernelEmitter : emit::Values {
+ public:
+  KernelEmitter(const Kernel& form, const CodeShape& shape, llvm::Module& module, const std::string& name)
+      : Values(module.getContext(), 1, emit::Machine::kGpu), kernel_(form), shape_(shape), levels_(emit::levels_of(kernel_)), group_(b_, shape, name) {
+    std::vector<llvm::Type*> formals(kernel_.buffers.size(), b_.getPtrTy(kGlobal));
+    formals.resize(formals.size() + kernel_.argument_count(), b_.getInt64Ty());
+    function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), formals, false), llvm::Function::ExternalLinkage, name, module);
+    function_->addFnAttr(llvm::Attribute::NoUnwind);
+    annotate("kernel", 1);
+    annotate("maxntidx", static_cast<std::uint32_t>(shape.form == Form::kLanes ? kWarpThreads : shape.threads));
+    if (shape.form == Form::kLanes) annotate("maxntidy", static_cast<std::uint32_t>(shape.threads / kWarpThreads));
+  }
+
+  void emit() {
+    b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
+    for (std::size_t i = 0; i < kernel_.argument_count(); ++i) arguments_.push_back(function_->getArg(static_cast<unsigned>(kernel_.buffers.size() + i)));
+    group_.start();
+    row_.indices.assign(kernel_.dims.size(), nullptr);
+    if (shape_.form == Form::kFlat) {
+      emit_flat();
+    } else {
+      emit_rows();
+    }
+    b_.CreateRetVoid();
+  }
+
+ private:
+  /// What is known while code for a row, or for one vector of it, is emitted.
+  struct Turn {
+    bool inner = false;
+    std::vector<Value*> indices;  // of every loop; the innermost one's is that of the vector's first element
+    Value* mask = nullptr;        // whether its elements exist; null: they do
+    std::unordered_map<std::int32_t, Elements> values;  // one an element, or one that all share
+  };
+
+  void annotate(const char* what, std::uint32_t number) {
+    llvm::Metadata* row[] = {llvm::ConstantAsMetadata::get(function_), llvm::MDString::get(context_, what), llvm::ConstantAsMetadata::get(b_.getInt32(number))};
+    function_->getParent()->getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context_, row));
+  }
+
+  const LoopOp& op(std::int32_t id) const { return kernel_.ops[static_cast<std::size_t>(id)]; }
+  llvm::Type* index_type() { return shape_.wide ? b_.getInt64Ty() : b_.getInt32Ty(); }
+  Value* position(std::int64_t value) { return llvm::ConstantInt::get(index_type(), static_cast<std::uint64_t>(value), true); }
+  /// A number of the kernel, which may be an argument, as an index.
+  Value* number(std::int64_t value) {
+    return is_argument(value) ? b_.CreateTrunc(arguments_[argument_index(value)], index_type()) : position(value);
+  }
+  Value* product_of(std::size_t first, std::size_t last) {
+    Value* product = position(1);
+    for (std::size_t i = first; i < last; ++i) product = b_.CreateMul(product, number(kernel_.dims[i]));
+    return product;
+  }
+  /// The indices of loops [first, last) from how far they have come together.
+  void split(Value* flat, std::size_t first, std::size_t last, std::vector<Value*>& indices) {
+    for (std::size_t i = last; i-- > first;) {
+      Value* size = number(kernel_.dims[i]);
+      indices[i] = i == first ? flat : b_.CreateURem(flat, size);
+      flat = b_.CreateUDiv(flat, size);
+    }
+  }
+
+  // ---- memory ---------------------------------------------------------------------------------------------------------------
+
+  Value* address(const Access& access, const Turn& turn, std::int64_t element) {
+    Value* index = number(access.offset);
+    for (std::size_t i = 0; i < access.strides.size(); ++i) {
+      const bool known = turn.inner || static_cast<std::int32_t>(i) < kernel_.outer;
+      if (access.strides[i] == 0 || !known) continue;
+      Value* at = turn.indices[i];
+      if (element != 0 && i + 1 == access.strides.size()) at = b_.CreateAdd(at, position(element));
+      index = b_.CreateAdd(index, b_.CreateMul(at, number(access.strides[i])));
+    }
+    const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
+    return b_.CreateGEP(memory_type(buffer.dtype), function_->getArg(static_cast<unsigned>(access.buffer)), b_.CreateSExt(index, b_.getInt64Ty()));
+  }
+
+  Value* load_from(Value* address, llvm::Type* type, std::int64_t bytes, const LoopBuffer& buffer) {
+    llvm::LoadInst* load = b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<std::uint64_t>(bytes)));
+    if (!buffer.written) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return load;
+  }
+
+  /// Whether the elements of a turn lie side by side.
+  bool is_dense(const Access& access, const Turn& turn) const { return turn.inner && shape_.vector > 1 && access.strides.back() == 1; }
+
+  Elements load(const Access& access, const Turn& turn) {
+    const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
+    llvm::Type* type = memory_type(buffer.dtype);
+    const auto size = static_cast<std::int64_t>(c10::elementSize(buffer.dtype));
+    Elements values;
+    const std::int64_t count = turn.inner && access.strides.back() != 0 ? shape_.vector : 1;
+    const std::int64_t each = is_dense(access, turn) ? std::min<std::int64_t>(count, 16 / size) : 1;
+    for (std::int64_t element = 0; element < count; element += each) {
+      llvm::Type* whole = each == 1 ? type : llvm::FixedVectorType::get(type, static_cast<unsigned>(each));
+      Value* loaded = load_from(address(access, turn, element), whole, size * each, buffer);
+      for (std::int64_t i = 0; i < each; ++i) {
+        Value* one = each == 1 ? loaded : b_.CreateExtractElement(loaded, static_cast<std::uint64_t>(i));
+        values.push_back(from_memory(one, buffer.dtype));
+      }
+    }
+    return values;
+  }
+
+  void store(const Access& access, llvm::ArrayRef<Value*> values, const Turn& turn) {
+    const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
+    llvm::Type* type = memory_type(buffer.dtype);
+    const auto size = static_cast<std::int64_t>(c10::elementSize(buffer.dtype));
+    const std::int64_t count = turn.inner && access.strides.back() != 0 ? shape_.vector : 1;
+    const std::int64_t each = is_dense(access, turn) ? std::min<std::int64_t>(count, 16 / size) : 1;
+    auto element_of = [&](std::int64_t element) { return to_memory(values[values.size() == 1 ? 0 : static_cast<std::size_t>(element)], buffer.dtype); };
+    for (std::int64_t element = 0; element < count; element += each) {
+      Value* out = nullptr;
+      if (each == 1) {
+        out = element_of(element);
+      } else {
+        out = llvm::PoisonValue::get(llvm::FixedVectorType::get(type, static_cast<unsigned>(each)));
+        for (std::int64_t i = 0; i < each; ++i) out = b_.CreateInsertElement(out, element_of(element + i), static_cast<std::uint64_t>(i));
+      }
+      b_.CreateAlignedStore(out, address(access, turn, element), llvm::Align(static_cast<std::uint64_t>(size * each)));
+    }
+  }
+
+  // ---- values ---------------------------------------------------------------------------------------------------------------
+
+  Elements index(const LoopOp& at, const Turn& turn) {
+    const auto loop = static_cast<std::size_t>(at.loop);
+    Value* first = b_.CreateSExt(turn.indices[loop], b_.getInt64Ty());
+    Elements values = {first};
+    if (!turn.inner || loop + 1 != kernel_.dims.size()) return values;
+    for (std::int64_t element = 1; element < shape_.vector; ++element) values.push_back(b_.CreateAdd(first, i64(element)));
+    return values;
+  }
+
+  /// A value of the turn. Those of the row are the row's, computed where all that needs them is behind.
+  const Elements& value(std::int32_t id, Turn& turn) {
+    const LoopOp& at = op(id);
+    Turn& home = at.inner ? turn : row_;
+    if (auto found = home.values.find(id); found != home.values.end()) return found->second;
+    Elements made;
+    switch (at.kind) {
+      case ExpressionKind::kConstant:
+        made = {constant(at, false, arguments_)};
+        break;
+      case ExpressionKind::kLoad:
+        made = load(at.access, home);
+        break;
+      case ExpressionKind::kIndex:
+        made = index(at, home);
+        break;
+      case ExpressionKind::kPoint:
+        made = point(at, home);
+        break;
+      case ExpressionKind::kReduce:
+        llvm_unreachable("a reduction has its value after its pass");
+    }
+    return home.values[id] = std::move(made);
+  }
+
+  Elements point(const LoopOp& at, Turn& turn) {
+    std::size_t count = 1;
+    std::vector<Elements> arguments;
+    for (std::int32_t argument : at.arguments) {
+      arguments.push_back(value(argument, turn));
+      count = std::max(count, arguments.back().size());
+    }
+    const ScalarType from = op(at.arguments[0]).dtype;
+    Elements values;
+    for (std::size_t element = 0; element < count; ++element) {
+      llvm::SmallVector<Value*> operands;
+      for (const auto& argument : arguments) operands.push_back(argument[argument.size() == 1 ? 0 : element]);
+      values.push_back(at.op == PointOp::kCast ? convert(operands[0], from, at.dtype) : math_.emit(at.op, operands, emit::is_signed(from)));
+    }
+    return values;
+  }
+
+  /// The turn's elements in one number, nothing where they do not exist.
+  Value* term(const LoopOp& at, Turn& turn) {
+    Elements values = value(at.arguments[0], turn);
+    // One that all elements share counts as often as there are elements.
+    if (values.size() == 1) values.resize(static_cast<std::size_t>(shape_.vector), values[0]);
+    Value* sum = values[0];
+    for (std::size_t i = 1; i < values.size(); ++i) sum = combine(at, sum, values[i]);
+    return turn.mask == nullptr ? sum : b_.CreateSelect(turn.mask, sum, identity(at, false));
+  }
+
+  // ---- control --------------------------------------------------------------------------------------------------------------
+
+  /// Runs `body` where `condition` holds; null: always.
+  void where(Value* condition, const std::function<void()>& body) {
+    if (condition == nullptr) return body();
+    auto* inside = llvm::BasicBlock::Create(context_, "store", function_);
+    auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+    b_.CreateCondBr(condition, inside, after);
+    b_.SetInsertPoint(inside);
+    body();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+
+  void leave_unless(Value* condition) {
+    auto* leave = llvm::BasicBlock::Create(context_, "leave", function_);
+    auto* stay = llvm::BasicBlock::Create(context_, "stay", function_);
+    b_.CreateCondBr(condition, stay, leave);
+    b_.SetInsertPoint(leave);
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(stay);
+  }
+
+  Value* as_index(Value* narrow) { return b_.CreateZExt(narrow, index_type()); }
+
+  void emit_flat() {
+    Value* flat = b_.CreateAdd(b_.CreateMul(as_index(group_.block()), position(shape_.threads)), as_index(group_.thread()));
+    const std::size_t last = kernel_.dims.size() - 1;
+    Value* vectors = b_.CreateUDiv(number(kernel_.dims[last]), position(shape_.vector));
+    leave_unless(b_.CreateICmpULT(flat, b_.CreateMul(product_of(0, last), vectors)));
+    Turn turn;
+    turn.inner = true;
+    turn.indices.assign(kernel_.dims.size(), nullptr);
+    turn.indices[last] = b_.CreateMul(last == 0 ? flat : b_.CreateURem(flat, vectors), position(shape_.vector));
+    if (last > 0) split(b_.CreateUDiv(flat, vectors), 0, last, turn.indices);
+    row_.indices = turn.indices;
+    for (const LoopStore& out : kernel_.stores) store(out.access, value(out.op, turn), turn);
+  }
+
+  void emit_rows() {
+    const auto outer = static_cast<std::size_t>(kernel_.outer);
+    Value* rows = product_of(0, outer);
+    Value* row = group_.row(index_type());
+    Value* exists = nullptr;  // threads of a row that does not exist must not leave while others wait for them
+    if (shape_.form == Form::kWarp) leave_unless(b_.CreateICmpULT(row, rows));
+    if (shape_.form == Form::kLanes) {
+      exists = b_.CreateICmpULT(row, rows);
+      row = b_.CreateSelect(exists, row, position(0));
+    }
+    if (outer > 0) split(row, 0, outer, row_.indices);
+    row_length_ = product_of(outer, kernel_.dims.size());
+    kept_.resize(static_cast<std::size_t>(shape_.kept));
+    for (std::size_t i = 0; i < kept_.size(); ++i) start_turn(kept_[i], group_.vector_at(static_cast<std::int64_t>(i), index_type()), exists);
+    for (Level& level : levels_) {
+      if (level.used()) emit_level(level, exists);
+    }
+    Value* first = group_.is_first();
+    // Their values are computed by all: what a thread leaves out it cannot take part in.
+    std::vector<std::pair<const LoopStore*, Elements>> results;
+    for (const LoopStore& out : kernel_.stores) {
+      if (!out.inner) results.emplace_back(&out, value(out.op, row_));
+    }
+    if (results.empty()) return;
+    where(exists == nullptr ? first : b_.CreateAnd(first, exists), [&] {
+      for (const auto& [out, values] : results) store(out->access, values, row_);
+    });
+  }
+
+  /// A vector of the row, `at` vectors from its beginning.
+  void start_turn(Turn& turn, Value* at, Value* exists) {
+    turn.inner = true;
+    turn.indices = row_.indices;
+    Value* element = b_.CreateMul(at, position(shape_.vector));
+    turn.mask = b_.CreateICmpULT(element, row_length_);
+    // What does not exist reads the row's first elements.
+    element = b_.CreateSelect(turn.mask, element, position(0));
+    if (exists != nullptr) turn.mask = b_.CreateAnd(turn.mask, exists);
+    split(element, static_cast<std::size_t>(kernel_.outer), kernel_.dims.size(), turn.indices);
+  }
+
+  void emit_level(Level& level, Value* exists) {
+    for (std::int32_t id : level.row_needs) value(id, row_);
+    if (shape_.kept > 0) {
+      pass_over_kept(level);
+    } else {
+      pass_in_loop(level, exists);
+    }
+    std::vector<Reduced> reduced;
+    for (std::int32_t id : level.reductions) reduced.push_back({&op(id), sums_.at(id)});
+    group_.reduce(reduced, [&](const LoopOp& at, Value* a, Value* b) { return combine(at, a, b); }, [&](const LoopOp& at) { return identity(at, false); });
+    for (std::size_t i = 0; i < reduced.size(); ++i) row_.values[level.reductions[i]] = {reduced[i].value};
+  }
+
+  void pass_over_kept(const Level& level) {
+    for (std::int32_t id : level.reductions) {
+      Value* sum = nullptr;
+      for (Turn& turn : kept_) {
+        Value* part = term(op(id), turn);
+        sum = sum == nullptr ? part : combine(op(id), sum, part);
+      }
+      sums_[id] = sum;
+    }
+    for (Turn& turn : kept_) store_turn(level, turn);
+  }
+
+  void store_turn(const Level& level, Turn& turn) {
+    for (std::size_t at : level.stores) value(kernel_.stores[at].op, turn);
+    if (level.stores.empty()) return;
+    where(turn.mask, [&] {
+      for (std::size_t at : level.stores) store(kernel_.stores[at].access, value(kernel_.stores[at].op, turn), turn);
+    });
+  }
+
+  void pass_in_loop(const Level& level, Value* exists) {
+    auto* before = b_.GetInsertBlock();
+    auto* head = llvm::BasicBlock::Create(context_, "head", function_);
+    auto* body = llvm::BasicBlock::Create(context_, "body", function_);
+    auto* after = llvm::BasicBlock::Create(context_, "after", function_);
+    Value* begin = group_.vector_at(0, index_type());
+    b_.CreateBr(head);
+    b_.SetInsertPoint(head);
+    llvm::PHINode* at = b_.CreatePHI(index_type(), 2);
+    at->addIncoming(begin, before);
+    std::vector<llvm::PHINode*> sums;
+    for (std::int32_t id : level.reductions) {
+      sums.push_back(b_.CreatePHI(register_type(op(id).dtype), 2));
+      sums.back()->addIncoming(identity(op(id), false), before);
+      sums_[id] = sums.back();
+    }
+    b_.CreateCondBr(b_.CreateICmpULT(b_.CreateMul(at, position(shape_.vector)), row_length_), body, after);
+    b_.SetInsertPoint(body);
+    Turn turn;
+    start_turn(turn, at, exists);
+    turn.mask = exists;
+    std::vector<Value*> next;
+    for (std::size_t i = 0; i < sums.size(); ++i) next.push_back(combine(op(level.reductions[i]), sums[i], term(op(level.reductions[i]), turn)));
+    store_turn(level, turn);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(next[i], b_.GetInsertBlock());
+    at->addIncoming(b_.CreateAdd(at, position(threads_of_row(shape_))), b_.GetInsertBlock());
+    b_.CreateBr(head);
+    b_.SetInsertPoint(after);
+  }
+
+  const Kernel& kernel_;
+  CodeShape shape_;
+  std::vector<Level> levels_;
+  Group group_;
+  llvm::Function* function_ = nullptr;
+  std::vector<Value*> arguments_;
+  Turn row_;
+  Value* row_length_ = nullptr;
+  std::vector<Turn> kept_;
+  std::unordered_map<std::int32_t, Value*> sums_;  // of this thread, by reduction
+};
+
+}  // namespace
+
+void emit_kernel(const Kernel& form, const CodeShape& shape, llvm::Module& module, const std::string& name) {
+  KernelEmitter(form, shape, module, name).emit();
+}
+
+}  // namespace dynrun::lowering::gpu

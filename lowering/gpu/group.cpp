@@ -1,0 +1,126 @@
+#include "lowering/gpu/group.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+namespace dynrun::lowering::gpu {
+namespace {
+
+constexpr unsigned kShared = 3;  // address space
+
+}  // namespace
+
+void Group::start() {
+  auto read = [&](llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, {}, {}); };
+  block_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
+  thread_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+  if (shape_.form == Form::kLanes) behind_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y);
+}
+
+llvm::Value* Group::row(llvm::Type* type) {
+  Value* block = b_.CreateZExt(block_, type);
+  auto times = [&](std::int64_t count) { return b_.CreateMul(block, llvm::ConstantInt::get(type, static_cast<std::uint64_t>(count))); };
+  if (shape_.form == Form::kWarp) return b_.CreateAdd(times(shape_.threads / kWarpThreads), b_.CreateZExt(b_.CreateLShr(thread_, 5), type));
+  if (shape_.form == Form::kLanes) return b_.CreateAdd(times(kWarpThreads), b_.CreateZExt(thread_, type));
+  return block;
+}
+
+llvm::Value* Group::member() {
+  if (shape_.form == Form::kWarp) return b_.CreateAnd(thread_, 31);
+  return shape_.form == Form::kLanes ? behind_ : thread_;
+}
+
+llvm::Value* Group::vector_at(std::int64_t turn, llvm::Type* type) {
+  return b_.CreateAdd(b_.CreateZExt(member(), type), llvm::ConstantInt::get(type, static_cast<std::uint64_t>(turn * threads_of_row(shape_))));
+}
+
+llvm::Value* Group::is_first() { return b_.CreateICmpEQ(member(), b_.getInt32(0)); }
+
+/// The value of the lane whose number differs in the bit `distance`.
+llvm::Value* Group::shuffle(Value* value, int distance) {
+  llvm::Type* type = value->getType();
+  const unsigned bits = type->getPrimitiveSizeInBits();
+  auto move = [&](Value* word) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {}, {b_.getInt32(0xffffffff), word, b_.getInt32(static_cast<std::uint32_t>(distance)), b_.getInt32(31)});
+  };
+  Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  if (bits <= 32) return b_.CreateBitCast(b_.CreateTrunc(move(b_.CreateZExt(whole, b_.getInt32Ty())), b_.getIntNTy(bits)), type);
+  Value* low = move(b_.CreateTrunc(whole, b_.getInt32Ty()));
+  Value* high = move(b_.CreateTrunc(b_.CreateLShr(whole, 32), b_.getInt32Ty()));
+  return b_.CreateBitCast(b_.CreateOr(b_.CreateZExt(low, b_.getInt64Ty()), b_.CreateShl(b_.CreateZExt(high, b_.getInt64Ty()), 32)), type);
+}
+
+llvm::Value* Group::across_warp(const LoopOp& op, Value* value, int lanes, const Combine& combine) {
+  for (int distance = lanes / 2; distance >= 1; distance /= 2) value = combine(op, value, shuffle(value, distance));
+  return value;
+}
+
+llvm::Value* Group::shared(llvm::Type* type, std::int64_t count) {
+  auto* array = llvm::ArrayType::get(type, static_cast<std::uint64_t>(count));
+  llvm::Module& module = *b_.GetInsertBlock()->getModule();
+  auto* memory = new llvm::GlobalVariable(module, array, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(array),
+                                          name_ + "_shared_" + std::to_string(shared_count_++), nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+  memory->setAlignment(llvm::Align(16));
+  return memory;
+}
+
+void Group::reduce(std::vector<Reduced>& reduced, const Combine& combine, const Identity& identity) {
+  if (reduced.empty()) return;
+  if (shape_.form == Form::kLanes) return across_lanes(reduced, combine);
+  for (Reduced& one : reduced) one.value = across_warp(*one.op, one.value, kWarpThreads, combine);
+  if (shape_.form == Form::kBlock && shape_.threads > kWarpThreads) across_block(reduced, combine, identity);
+}
+
+/// Each warp's number goes through shared memory to all warps.
+void Group::across_block(std::vector<Reduced>& reduced, const Combine& combine, const Identity& identity) {
+  const auto warps = static_cast<int>(shape_.threads / kWarpThreads);
+  Value* warp = b_.CreateLShr(thread_, 5);
+  Value* lane = b_.CreateAnd(thread_, 31);
+  std::vector<Value*> memories;
+  auto memory_type = [&](Value* value) { return value->getType()->isIntegerTy(1) ? b_.getInt8Ty() : value->getType(); };
+  // Every lane of a warp holds the same number and may write it.
+  for (Reduced& one : reduced) {
+    llvm::Type* type = memory_type(one.value);
+    memories.push_back(shared(type, warps));
+    Value* kept = type == one.value->getType() ? one.value : b_.CreateZExt(one.value, type);
+    b_.CreateStore(kept, b_.CreateGEP(type, memories.back(), warp));
+  }
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+  Value* there = b_.CreateICmpULT(lane, b_.getInt32(static_cast<std::uint32_t>(warps)));
+  Value* at = b_.CreateSelect(there, lane, b_.getInt32(0));
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    llvm::Type* type = memory_type(reduced[i].value);
+    Value* part = b_.CreateLoad(type, b_.CreateGEP(type, memories[i], at));
+    if (type != reduced[i].value->getType()) part = b_.CreateTrunc(part, reduced[i].value->getType());
+    part = b_.CreateSelect(there, part, identity(*reduced[i].op));
+    reduced[i].value = across_warp(*reduced[i].op, part, kWarpThreads, combine);
+  }
+}
+
+void Group::across_lanes(std::vector<Reduced>& reduced, const Combine& combine) {
+  const std::int64_t behind = threads_of_row(shape_);
+  if (behind == 1) return;
+  std::vector<Value*> memories;
+  auto at = [&](llvm::Type* type, Value* memory, Value* place) {
+    return b_.CreateGEP(type, memory, b_.CreateAdd(b_.CreateMul(place, b_.getInt32(kWarpThreads)), thread_));
+  };
+  auto memory_type = [&](Value* value) { return value->getType()->isIntegerTy(1) ? b_.getInt8Ty() : value->getType(); };
+  for (Reduced& one : reduced) {
+    llvm::Type* type = memory_type(one.value);
+    memories.push_back(shared(type, shape_.threads));
+    b_.CreateStore(type == one.value->getType() ? one.value : b_.CreateZExt(one.value, type), at(type, memories.back(), behind_));
+  }
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    llvm::Type* type = memory_type(reduced[i].value);
+    Value* sum = nullptr;
+    for (std::int64_t place = 0; place < behind; ++place) {
+      Value* part = b_.CreateLoad(type, at(type, memories[i], b_.getInt32(static_cast<std::uint32_t>(place))));
+      if (type != reduced[i].value->getType()) part = b_.CreateTrunc(part, reduced[i].value->getType());
+      sum = sum == nullptr ? part : combine(*reduced[i].op, sum, part);
+    }
+    reduced[i].value = sum;
+  }
+}
+
+}  // namespace dynrun::lowering::gpu

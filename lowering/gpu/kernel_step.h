@@ -1,0 +1,17 @@
+#pragma once
+// Compiled kernels as steps of a run on a GPU.
+
+#include "lowering/loops/loop.h"
+#include "runtime/step.h"
+
+#include <memory>
+
+namespace dynrun::lowering::gpu {
+
+/// One step a kernel, in order. A kernel's buffers are the slots of their values.
+std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(std::vector<Kernel> kernels, int device, const Options& options);
+
+/// Gives the PTX of kernels to `dump`, as stage "ptx". Needs no GPU.
+void dump_ptx(const std::vector<Kernel>& kernels, const std::function<void(const std::string&, const std::string&)>& dump);
+
+}  // namespace dynrun::lowering::gpu

@@ -1,0 +1,138 @@
+#include "lowering/gpu/launch.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <limits>
+
+namespace dynrun::lowering::gpu {
+namespace {
+
+constexpr std::int64_t kAccessBytes = 16;   // of one load or store instruction, at most
+constexpr std::int64_t kKeptElements = 32;  // of a row in one thread's registers
+constexpr std::int64_t kLongWarpRow = 1024;
+constexpr std::int64_t kFewThreads = 132 * 512;  // with fewer a large GPU is idle in part: smaller vectors make more of them
+
+template <typename Visit>
+void visit_accesses(const Kernel& kernel, const Visit& visit) {
+  for (const LoopOp& op : kernel.ops) {
+    if (op.kind == ExpressionKind::kLoad) visit(op.access);
+  }
+  for (const LoopStore& store : kernel.stores) visit(store.access);
+}
+
+bool is_aligned(const Access& access, std::int64_t elements) {
+  if (access.offset % elements != 0) return false;
+  for (std::size_t i = 0; i + 1 < access.strides.size(); ++i) {
+    if (access.strides[i] % elements != 0) return false;
+  }
+  return true;
+}
+
+/// The longest vector that all accesses along memory allow.
+std::int64_t vector_of(const Kernel& kernel) {
+  std::int64_t smallest = kAccessBytes;
+  visit_accesses(kernel, [&](const Access& access) {
+    if (access.strides.back() != 1) return;
+    smallest = std::min<std::int64_t>(smallest, static_cast<std::int64_t>(c10::elementSize(kernel.buffers[static_cast<std::size_t>(access.buffer)].dtype)));
+  });
+  if (smallest == kAccessBytes) return 1;
+  std::int64_t vector = std::min<std::int64_t>(8, kAccessBytes / smallest);
+  auto fits = [&] {
+    bool aligned = kernel.dims.back() % vector == 0;
+    visit_accesses(kernel, [&](const Access& access) { aligned = aligned && (access.strides.back() != 1 || is_aligned(access, vector)); });
+    return aligned;
+  };
+  while (vector > 1 && !fits()) vector /= 2;
+  return vector;
+}
+
+bool needs_wide_indices(const Kernel& kernel) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  std::int64_t elements = 1;
+  for (std::int64_t size : kernel.dims) elements *= size;
+  bool wide = elements > kMost;
+  visit_accesses(kernel, [&](const Access& access) {
+    std::int64_t last = access.offset;
+    for (std::size_t i = 0; i < kernel.dims.size(); ++i) last += (kernel.dims[i] - 1) * std::abs(access.strides[i]);
+    wide = wide || last > kMost;
+  });
+  return wide;
+}
+
+void shape_rows(const Kernel& kernel, CodeShape& shape) {
+  const std::int64_t row = kernel.row_elements();
+  if (row <= kLongWarpRow) {
+    shape.form = Form::kWarp;
+    shape.threads = 128;
+    while (shape.vector > 1 && row < kWarpThreads * shape.vector) shape.vector /= 2;
+  } else {
+    shape.form = Form::kBlock;
+    const auto needed = static_cast<std::uint64_t>((row + 8 - 1) / 8);
+    shape.threads = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(needed)), 128, 1024);
+  }
+  const std::int64_t piece = threads_of_row(shape) * shape.vector, pieces = (row + piece - 1) / piece;
+  if (pieces * shape.vector <= kKeptElements) shape.kept = pieces;
+}
+
+}  // namespace
+
+CodeShape code_shape(const Kernel& kernel, bool vectors) {
+  CodeShape shape;
+  shape.wide = needs_wide_indices(kernel);
+  if (kernel.vector_rows) {
+    shape.form = Form::kLanes;
+    // As many threads behind each other as the reduced loops feed.
+    const auto behind = static_cast<std::uint64_t>(std::clamp<std::int64_t>(kernel.row_elements() / 8, 1, 16));
+    shape.threads = kWarpThreads * static_cast<std::int64_t>(std::bit_floor(behind));
+    return shape;
+  }
+  if (vectors) shape.vector = vector_of(kernel);
+  if (kernel.has_reduction()) {
+    shape_rows(kernel, shape);
+    return shape;
+  }
+  const std::int64_t elements = kernel.rows() * kernel.row_elements();
+  while (shape.vector > 1 && elements / shape.vector < kFewThreads) shape.vector /= 2;
+  return shape;
+}
+
+std::string print(const CodeShape& shape) {
+  constexpr const char* kNames[] = {"flat", "warp", "block", "lanes"};
+  return fmt::format("{} threads {} vector {} kept {}{}\n", kNames[static_cast<int>(shape.form)], shape.threads, shape.vector, shape.kept, shape.wide ? " wide" : "");
+}
+
+std::int64_t threads_of_row(const CodeShape& shape) {
+  switch (shape.form) {
+    case Form::kFlat:
+      return 1;
+    case Form::kWarp:
+      return kWarpThreads;
+    case Form::kBlock:
+      return shape.threads;
+    case Form::kLanes:
+      return shape.threads / kWarpThreads;
+  }
+  return 1;
+}
+
+std::int64_t blocks_of(const Kernel& kernel, const CodeShape& shape) {
+  std::int64_t work = kernel.rows(), each = 1;
+  switch (shape.form) {
+    case Form::kFlat:
+      work = kernel.rows() * kernel.row_elements() / shape.vector;
+      each = shape.threads;
+      break;
+    case Form::kWarp:
+      each = shape.threads / kWarpThreads;
+      break;
+    case Form::kBlock:
+      break;
+    case Form::kLanes:
+      each = kWarpThreads;
+      break;
+  }
+  return (work + each - 1) / each;
+}
+
+}  // namespace dynrun::lowering::gpu

@@ -1,0 +1,313 @@
+#include "runtime/cuda/graphed_runs.h"
+
+#include "runtime/cuda/driver.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <map>
+
+namespace dynrun::runtime::cuda {
+namespace {
+
+constexpr int kRunsBefore = 2;      // libraries choose and allocate in the first; what moves about shows in the second
+constexpr int kMostCaptures = 6;    // of one plan, for inputs that come to lie elsewhere
+constexpr std::int64_t kMostCopied = std::int64_t{64} << 20;  // bytes a run
+
+}  // namespace
+
+/// All graphs of a device share their memory, so they run one after the other, whichever streams they are launched on.
+class Turnstile {
+ public:
+  static Turnstile& of(c10::DeviceIndex device) {
+    static std::mutex mutex;
+    static auto* all = new std::map<c10::DeviceIndex, Turnstile>;  // outlives graphs that are launched at exit
+    std::lock_guard lock(mutex);
+    return (*all)[device];
+  }
+
+  std::recursive_mutex mutex;
+
+  void enter(const c10::cuda::CUDAStream& stream) {
+    if (last_ && *last_ != stream) done_.block(stream);
+  }
+  void leave(const c10::cuda::CUDAStream& stream) {
+    done_.record(stream);
+    last_ = stream;
+  }
+
+  /// The memory for one more graph. A pool that its last graph has left is libtorch's to take apart.
+  at::cuda::MempoolId_t add_graph() {
+    if (graphs_++ == 0) pool_ = at::cuda::graph_pool_handle();
+    return pool_;
+  }
+  void remove_graph() { --graphs_; }
+
+ private:
+  at::cuda::CUDAEvent done_;
+  std::optional<c10::cuda::CUDAStream> last_;
+  at::cuda::MempoolId_t pool_{0, 0};
+  int graphs_ = 0;
+};
+
+/// A graph and its part in the device's memory.
+struct PooledGraph {
+  explicit PooledGraph(Turnstile& place) : turnstile(place), pool(place.add_graph()) { graph.emplace(true); }  // kept: its nodes are asked for later
+  PooledGraph(const PooledGraph&) = delete;
+  PooledGraph& operator=(const PooledGraph&) = delete;
+  ~PooledGraph() {
+    std::lock_guard lock(turnstile.mutex);
+    graph.reset();
+    turnstile.remove_graph();
+  }
+
+  Turnstile& turnstile;
+  at::cuda::MempoolId_t pool;
+  std::optional<at::cuda::CUDAGraph> graph;
+};
+
+namespace {
+
+/// After a capture that failed: the generator's note that it is being captured goes with the next capture that ends well.
+void end_failed_capture(PooledGraph& failed, const c10::cuda::CUDAStream& stream, bool begun) {
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  try {
+    if (begun) failed.graph->capture_end();
+  } catch (const std::exception&) {
+  }
+  cudaGetLastError();
+  at::Tensor some = at::empty({1}, c10::TensorOptions().dtype(at::kFloat).device(stream.device()));
+  at::cuda::CUDAGraph next;
+  next.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  some.zero_();
+  next.capture_end();
+}
+
+/// The bytes from a tensor's first to its last element.
+std::size_t extent_of(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return 0;
+  std::int64_t elements = 1;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) elements += (tensor.size(i) - 1) * tensor.stride(i);
+  return static_cast<std::size_t>(elements) * tensor.element_size();
+}
+
+void copy_extent(const at::Tensor& to, const at::Tensor& from, const c10::Stream& stream) {
+  const std::size_t bytes = extent_of(from);
+  if (bytes == 0) return;
+  check(Driver::instance().copy(reinterpret_cast<CUdeviceptr>(to.mutable_data_ptr()), reinterpret_cast<CUdeviceptr>(from.const_data_ptr()), bytes, static_cast<CUstream>(stream.native_handle())), "copying a tensor");
+}
+
+at::Tensor empty_extent(const at::Tensor& tensor) {
+  const auto elements = static_cast<std::int64_t>(extent_of(tensor) / std::max<std::size_t>(1, tensor.element_size()));
+  return at::empty({elements}, tensor.options()).as_strided(tensor.sizes(), tensor.strides(), 0);
+}
+
+}  // namespace
+
+GraphedRuns::~GraphedRuns() = default;
+
+GraphedRuns::GraphedRuns(const Plan& plan, Work work) : plan_(plan), work_(std::move(work)) {
+  for (const OutputPlan& output : plan_.outputs) {
+    if (output.slot >= 0 && output.same_as < 0 && std::find(results_.begin(), results_.end(), output.slot) == results_.end()) results_.push_back(output.slot);
+  }
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    if (plan_.slots[i].kind != SlotKind::kInput) continue;
+    input_slots_.resize(std::max(input_slots_.size(), static_cast<std::size_t>(plan_.slots[i].index) + 1));
+    input_slots_[static_cast<std::size_t>(plan_.slots[i].index)] = i;
+  }
+  find_patchable();
+}
+
+bool GraphedRuns::is_new_address(c10::ArrayRef<at::Tensor> inputs) {
+  bool differs = addresses_.size() != inputs.size();
+  addresses_.resize(inputs.size());
+  moves_.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const void* address = inputs[i].const_data_ptr();
+    if (moves_[i] || can_patch_[input_slots_[i]] || addresses_[i] == address) continue;
+    moves_[i] = addresses_[i] != nullptr;
+    addresses_[i] = address;
+    differs = true;
+  }
+  return differs;
+}
+
+std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
+  if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (given_up_) return nullptr;
+  const bool differs = is_new_address(inputs);
+  if (++runs_ <= kRunsBefore) return nullptr;
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(plan_.device.index());
+  Turnstile& turnstile = Turnstile::of(plan_.device.index());
+  std::lock_guard turn(turnstile.mutex);
+  turnstile.enter(stream);
+  if (graph_ == nullptr || differs) given_up_ = ++captures_ > kMostCaptures || !capture(inputs);
+  if (given_up_) {
+    captured_.reset();
+    graph_.reset();
+    launches_.clear();
+    places_.clear();
+    return nullptr;
+  }
+  std::unique_ptr<Frame> frame = prepare_results(inputs);
+  if (frame == nullptr) return nullptr;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (moves_[i]) copy_extent(places_[i], inputs[i], stream);
+  }
+  update_launches();
+  graph_->graph->replay();
+  copy_results(*frame, stream);
+  turnstile.leave(stream);
+  return frame;
+}
+
+bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
+  captured_.reset();
+  graph_.reset();
+  std::vector<at::Tensor> given(inputs.begin(), inputs.end());
+  places_.assign(inputs.size(), at::Tensor());
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!moves_[i]) continue;
+    copied += extent_of(inputs[i]);
+    places_[i] = empty_extent(inputs[i]);
+    given[i] = places_[i];
+  }
+  if (copied > static_cast<std::size_t>(kMostCopied)) return false;
+  auto frame = std::make_unique<Frame>(plan_.slots.size());
+  auto pooled = std::make_unique<PooledGraph>(Turnstile::of(plan_.device.index()));
+  LaunchLog log;
+  const c10::cuda::CUDAStream outside = c10::cuda::getCurrentCUDAStream(plan_.device.index());
+  const c10::cuda::CUDAStream aside = c10::cuda::getStreamFromPool(false, plan_.device.index());
+  at::cuda::CUDAEvent before;
+  before.record(outside);
+  before.block(aside);
+  bool begun = false;
+  try {
+    const c10::cuda::CUDAStreamGuard guard(aside);
+    pooled->graph->capture_begin(pooled->pool, cudaStreamCaptureModeThreadLocal);
+    begun = true;
+    work_(*frame, given);
+    begun = false;
+    pooled->graph->capture_end();
+    pooled->graph->instantiate();
+  } catch (const std::exception& error) {
+    // Something that cannot be captured.
+    if (std::getenv("DYNRUN_DEBUG") != nullptr) std::fprintf(stderr, "dynrun: a CUDA graph was not captured: %s\n", error.what());
+    end_failed_capture(*pooled, aside, begun);
+    return false;
+  }
+  if (!can_hand_out(*frame, given)) return false;
+  // The memory between inputs and results is the next graph's too.
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    const auto slot = static_cast<SlotId>(i);
+    const bool kept = std::find(results_.begin(), results_.end(), slot) != results_.end() && !can_patch_[i] && plan_.slots[i].kind != SlotKind::kInput;
+    if (!kept) frame->slots[slot] = at::Tensor();
+  }
+  frame->arena = at::Tensor();
+  captured_ = std::move(frame);
+  graph_ = std::move(pooled);
+  note_patches(std::move(log.launches));
+  return true;
+}
+
+/// Slots of inputs and results that nothing but generated kernels touches.
+void GraphedRuns::find_patchable() {
+  can_patch_.assign(plan_.slots.size(), false);
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) can_patch_[i] = plan_.slots[i].kind == SlotKind::kInput || plan_.slots[i].kind == SlotKind::kFresh;
+  for (const Action& action : plan_.actions) {
+    if (action.step->kind() != StepKind::kKernel) {
+      for (SlotId slot : action.touches) can_patch_[static_cast<std::size_t>(slot)] = false;
+    }
+    for (auto [from, to] : action.copies) can_patch_[static_cast<std::size_t>(from)] = can_patch_[static_cast<std::size_t>(to)] = false;
+  }
+}
+
+/// Which launches are given which slots' addresses.
+void GraphedRuns::note_patches(std::vector<CapturedLaunch> launches) {
+  launches_ = std::move(launches);
+  changed_.assign(launches_.size(), false);
+  patches_.assign(plan_.slots.size(), {});
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    for (std::size_t j = 0; j < launches_[i].launch.slots.size(); ++j) {
+      const auto slot = static_cast<std::size_t>(launches_[i].launch.slots[j]);
+      if (can_patch_[slot]) patches_[slot].push_back({i, j});
+    }
+  }
+}
+
+/// False where the tensor lies where the captured kernels cannot read it.
+bool GraphedRuns::patch(SlotId slot, const at::Tensor& tensor) {
+  auto* address = const_cast<void*>(tensor.const_data_ptr());
+  for (const Patch& patch : patches_[static_cast<std::size_t>(slot)]) {
+    Launch& launch = launches_[patch.launch].launch;
+    if (launch.aligned && reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0) return false;
+    if (launch.pointers[patch.pointer] == address) continue;
+    launch.pointers[patch.pointer] = address;
+    changed_[patch.launch] = true;
+  }
+  return true;
+}
+
+void GraphedRuns::update_launches() {
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    if (!changed_[i]) continue;
+    launches_[i].update(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()));
+    changed_[i] = false;
+  }
+}
+
+/// Results that share memory with one another, with an input or with the arena would not do so as copies.
+bool GraphedRuns::can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const SlotKind kind = plan_.slots[static_cast<std::size_t>(results_[i])].kind;
+    if (kind == SlotKind::kInput || kind == SlotKind::kConstant) continue;
+    const at::Tensor& result = frame.slots[results_[i]];
+    if (!result.defined() || !result.has_storage() || result.layout() != c10::kStrided) return false;
+    if (frame.arena.defined() && result.is_alias_of(frame.arena)) return false;
+    for (const at::Tensor& input : inputs) {
+      if (result.is_alias_of(input)) return false;
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (result.is_alias_of(frame.slots[results_[j]])) return false;
+    }
+  }
+  return true;
+}
+
+/// A frame whose slots hold the inputs that are results, and memory for the other results. Null where an input cannot be read.
+std::unique_ptr<Frame> GraphedRuns::prepare_results(c10::ArrayRef<at::Tensor> inputs) {
+  auto frame = std::make_unique<Frame>(plan_.slots.size());
+  const at::NoGradGuard no_grad;
+  std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+  if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (can_patch_[input_slots_[i]] && !patch(static_cast<SlotId>(input_slots_[i]), inputs[i])) return nullptr;
+  }
+  for (SlotId slot : results_) {
+    const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(slot)];
+    if (plan.kind == SlotKind::kInput) {
+      frame->slots[slot] = inputs[static_cast<std::size_t>(plan.index)];
+    } else if (plan.kind == SlotKind::kConstant) {
+      frame->slots[slot] = plan.constant;
+    } else {
+      frame->slots[slot] = plan.kind == SlotKind::kFresh ? empty(plan.type) : empty_extent(captured_->slots[slot]);
+      if (can_patch_[static_cast<std::size_t>(slot)] && !patch(slot, frame->slots[slot])) return nullptr;
+    }
+  }
+  return frame;
+}
+
+void GraphedRuns::copy_results(Frame& frame, c10::Stream stream) const {
+  for (SlotId slot : results_) {
+    const SlotKind kind = plan_.slots[static_cast<std::size_t>(slot)].kind;
+    if (kind == SlotKind::kInput || kind == SlotKind::kConstant || can_patch_[static_cast<std::size_t>(slot)]) continue;
+    copy_extent(frame.slots[slot], captured_->slots[slot], stream);
+  }
+}
+
+}  // namespace dynrun::runtime::cuda

@@ -1,0 +1,65 @@
+#pragma once
+// Runs of a plan as one launch: its actions captured in a CUDA graph.
+//
+// A graph holds addresses. An input that lies where it lay when the graph was made is read there; one that moves about is copied
+// into a place of the graph's own. Results leave in memory of their own: the graph's is written again by its next run. Where only
+// generated kernels touch an input or a result, nothing is copied: they are given its address before the launch.
+
+#include "runtime/cuda/launch.h"
+#include "runtime/frame.h"
+#include "runtime/plan.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace dynrun::runtime::cuda {
+
+struct PooledGraph;
+
+class GraphedRuns {
+ public:
+  /// Does the plan's actions for these inputs, in a frame.
+  using Work = std::function<void(Frame&, c10::ArrayRef<at::Tensor>)>;
+
+  /// The plan outlives this.
+  GraphedRuns(const Plan& plan, Work work);
+  ~GraphedRuns();
+
+  /// A frame whose slots hold what outputs are made of. Null where this run has to be made action by action: the first ones,
+  /// those that are being captured by somebody else, and all of a plan that cannot be captured.
+  std::unique_ptr<Frame> run(c10::ArrayRef<at::Tensor> inputs);
+
+ private:
+  bool is_new_address(c10::ArrayRef<at::Tensor> inputs);
+  bool capture(c10::ArrayRef<at::Tensor> inputs);
+  bool can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inputs) const;
+  void find_patchable();
+  void note_patches(std::vector<CapturedLaunch> launches);
+  bool patch(SlotId slot, const at::Tensor& tensor);
+  void update_launches();
+  std::unique_ptr<Frame> prepare_results(c10::ArrayRef<at::Tensor> inputs);
+  void copy_results(Frame& frame, c10::Stream stream) const;
+
+  const Plan& plan_;
+  Work work_;
+  std::mutex mutex_;
+  std::vector<std::size_t> input_slots_;  // by input
+  std::vector<bool> can_patch_;           // by slot
+  std::vector<SlotId> results_;         // the slots that outputs are made of, each once
+  std::vector<const void*> addresses_;  // of the inputs: in the last run, then in the graph
+  std::vector<bool> moves_;             // inputs that have lain in several places
+  std::vector<at::Tensor> places_;      // of the graph's own, for these
+  std::unique_ptr<Frame> captured_;
+  std::unique_ptr<PooledGraph> graph_;
+  std::vector<CapturedLaunch> launches_;  // those that are given new addresses
+  std::vector<bool> changed_;             // of them: since their last update
+  struct Patch {
+    std::size_t launch, pointer;
+  };
+  std::vector<std::vector<Patch>> patches_;  // by slot; none where others than generated kernels touch it
+  int runs_ = 0, captures_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace dynrun::runtime::cuda

@@ -1,0 +1,34 @@
+#include "runtime/cuda/measure.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+
+namespace dynrun::runtime::cuda {
+namespace {
+
+constexpr int kRunsBefore = 3;  // libraries choose their kernels, a graph is captured
+constexpr int kRuns = 8;
+constexpr double kLong = 0.05;  // seconds: then one run tells enough
+
+double seconds_of_runs(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int runs, const c10::cuda::CUDAStream& stream) {
+  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+  begin.record(stream);
+  for (int i = 0; i < runs; ++i) executable.run(inputs);
+  end.record(stream);
+  end.synchronize();
+  return begin.elapsed_time(end) / 1000 / runs;
+}
+
+}  // namespace
+
+double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int device) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
+  executable.run(inputs);
+  const double once = seconds_of_runs(executable, inputs, 1, stream);
+  if (once > kLong) return once;
+  for (int i = 2; i < kRunsBefore; ++i) executable.run(inputs);
+  return seconds_of_runs(executable, inputs, kRuns, stream);
+}
+
+}  // namespace dynrun::runtime::cuda

@@ -1,0 +1,26 @@
+#include "runtime/cuda/module.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+
+namespace dynrun::runtime::cuda {
+
+CUfunction Module::function(int device, const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const Driver& driver = Driver::instance();
+  CUmodule& module = loaded_[device];
+  if (module == nullptr) {
+    std::array<char, 4096> log{};
+    std::array<CUjit_option, 2> options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
+    const CUresult result = driver.module_load(&module, ptx_.c_str(), static_cast<unsigned>(options.size()), options.data(), values.data());
+    TORCH_CHECK(result != CUDA_ERROR_INVALID_PTX, "the CUDA driver refuses a kernel: ", log.data());
+    check(result, "loading kernels");
+  }
+  CUfunction function = nullptr;
+  check(driver.module_function(&function, module, name.c_str()), "finding a kernel");
+  return function;
+}
+
+}  // namespace dynrun::runtime::cuda
