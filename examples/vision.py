@@ -1,7 +1,9 @@
-"""torchvision's resnet18, eager and under dynrun: `dynrun examples/vision.py`."""
+"""torchvision's resnet18, eager and under dynrun: `dynrun examples/vision.py [--device cuda]`."""
 
+import argparse
 import contextlib
 import statistics
+import sys
 import time
 
 import torch
@@ -13,9 +15,15 @@ except ImportError:
     dynrun = None
     print("note: this is plain python; run `dynrun examples/vision.py` to see dynrun's column")
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--device", default="cpu", help="cpu or cuda")
+device = parser.parse_args().device
+if device.startswith("cuda") and not torch.cuda.is_available():
+    sys.exit("there is no GPU that torch can use: run without --device")
+
 torch.manual_seed(0)
-model = torchvision.models.resnet18(weights=None).eval()
-image = torch.randn(1, 3, 224, 224)
+model = torchvision.models.resnet18(weights=None).eval().to(device)
+image = torch.randn(1, 3, 224, 224, device=device)
 
 
 def eager():
@@ -30,6 +38,8 @@ def fast():
 def milliseconds(call):
     began = time.perf_counter()
     call()
+    if device != "cpu":
+        torch.cuda.synchronize()
     return (time.perf_counter() - began) * 1e3
 
 

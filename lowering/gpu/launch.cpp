@@ -97,9 +97,13 @@ CodeShape code_shape(const Kernel& kernel, bool vectors) {
   return shape;
 }
 
-std::string print(const CodeShape& shape) {
+const char* name_of(Form form) {
   constexpr const char* kNames[] = {"flat", "warp", "block", "lanes"};
-  return fmt::format("{} threads {} vector {} kept {}{}\n", kNames[static_cast<int>(shape.form)], shape.threads, shape.vector, shape.kept, shape.wide ? " wide" : "");
+  return kNames[static_cast<int>(form)];
+}
+
+std::string print(const CodeShape& shape) {
+  return fmt::format("{} threads {} vector {} kept {}{}\n", name_of(shape.form), shape.threads, shape.vector, shape.kept, shape.wide ? " wide" : "");
 }
 
 std::int64_t threads_of_row(const CodeShape& shape) {

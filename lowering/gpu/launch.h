@@ -24,6 +24,8 @@ struct CodeShape {
 };
 /// `vectors`: whether the buffers begin at multiples of 16 bytes.
 CodeShape code_shape(const Kernel& kernel, bool vectors);
+/// "flat", "warp", "block" or "lanes".
+const char* name_of(Form form);
 /// As part of a key.
 std::string print(const CodeShape& shape);
 

@@ -42,7 +42,7 @@ class Compiler {
     for (const Compilation& kernel : kernels) {
       texts.push_back(fmt::format("sm_{} {}{}", target, print(kernel.shape), print(*kernel.form)));
       if (known_.count(texts.back()) != 0 || names.count(texts.back()) != 0) continue;
-      names.emplace(texts.back(), "dynrun_kernel_" + std::to_string(next_name_++));
+      names.emplace(texts.back(), fmt::format("dynrun_{}_{}", name_of(kernel.shape.form), next_name_++));
       fresh.push_back(texts.size() - 1);
     }
     if (!fresh.empty()) {

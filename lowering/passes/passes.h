@@ -16,6 +16,9 @@ Program functionalise(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examp
 /// Gives a GPU's convolutions their bias in an addition behind them, and the layout of weights that Program::channels_last asks for.
 void split_convolution_bias(Program& program);
 
+/// Gives float32 products their bias in an addition, where that fuses with what follows. False where there is none such.
+bool split_linear_bias(Program& program);
+
 /// Removes nodes without effect whose results nobody reads.
 void remove_dead_nodes(Program& program);
 

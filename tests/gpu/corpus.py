@@ -1,0 +1,152 @@
+"""Functions whose kernels cover what the loop IR can say: dtypes, broadcasting, views, reductions along and across memory.
+
+    dynrun tests/gpu/corpus.py cuda [TEXT]   each case under dynrun against eager; prints "N passed, N failed"
+    dynrun tests/gpu/corpus.py cpu  [TEXT]   the same on the CPU, with `--dump=ptx` to see what the kernels would be on a GPU
+"""
+
+import sys
+
+import torch
+
+functional = torch.nn.functional
+HALVES = (torch.bfloat16, torch.float16)
+FLOATS = (torch.float32, *HALVES, torch.float64)
+SHAPES = ((1000,), (33, 77), (4, 3, 17, 64), (1 << 20,), (7, 1), (1,))
+ROWS = ((3, 5), (100, 33), (64, 128), (257, 1000), (16, 1024), (9, 1025), (8, 4096), (12, 10000), (16, 33000), (40, 100000), (1, 50))
+
+POINTWISE = {
+    "arithmetic": lambda a, b: torch.relu(a * b + 1) - a / (b.abs() + 2),
+    "mathematics": lambda a, b: torch.erf(a).exp() + torch.tanh(b) * torch.sin(a) + torch.log1p(b.abs()) + torch.sigmoid(a),
+    "activations": lambda a, b: functional.gelu(a) * functional.silu(b) + torch.sqrt(a.abs()),
+    "where": lambda a, b: torch.where(a > b, a, b.neg()).clamp(-1, 1),
+    "extrema": lambda a, b: torch.maximum(a, b) - torch.minimum(a, b),
+}
+REDUCTIONS = {
+    "softmax": lambda a, w, b: torch.softmax(a, -1),
+    "log_softmax": lambda a, w, b: torch.log_softmax(a, -1),
+    "layer_norm": lambda a, w, b: functional.layer_norm(a, a.shape[-1:], w, b),
+    "softmax and layer_norm": lambda a, w, b: functional.layer_norm(torch.softmax(a, -1), a.shape[-1:], w, b),
+    "sums": lambda a, w, b: (a * 2).sum(-1) + a.mean(-1),
+    "extrema": lambda a, w, b: a.amax(-1) - a.amin(-1),
+    "rms": lambda a, w, b: a * torch.rsqrt(a.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
+    "sum of columns": lambda a, w, b: (a + 1).sum(0),
+    "extremum of columns": lambda a, w, b: a.amax(0),
+    "softmax of columns": lambda a, w, b: torch.softmax(a, 0),
+}
+IMAGES = {
+    "mean of images": lambda a: a.mean((2, 3)),
+    "statistics of channels": lambda a: (a - a.mean((0, 2, 3), keepdim=True)) * 2,
+    "mean of channels": lambda a: a.mean(1),
+    "transpose": lambda a: a.transpose(1, 2) + 1,
+    "permute": lambda a: a.permute(0, 2, 3, 1).contiguous() * 2,
+    "slices": lambda a: a[:, 1:, :, 3:] + a[:, :-1, :, 2:-1],
+    "cat": lambda a: torch.cat([a * 2, a + 1, a], 1),
+    "mask": lambda a: a.masked_fill(a > 0, 0.5),
+    "arange": lambda a: a + torch.arange(32, device=a.device) * 2,
+    "integers": lambda a: ((a * 100).long() * 3 + 1) ^ 5,
+    "bools": lambda a: (a > 0) & (a < 1) | a.isnan(),
+    "int8": lambda a: (a * 50).to(torch.int8) + 1,
+    "uint8": lambda a: (a.abs() * 50).to(torch.uint8) * 2,
+    "any and all": lambda a: ((a > 3).any(-1), (a > -9).all(-1)),
+    "views handed out": lambda a: (a + 1).view(8, -1)[:, :5].t(),
+    "several views": lambda a: (lambda b: (b, b[0], b.t()))(a.view(128, 1024) + 1),
+    "inputs handed out": lambda a: (a, a + 1, a.view(-1)),
+    "flip": lambda a: a.flip(-1) + 1,
+    "misaligned": lambda a: a.view(-1)[1:1001] * 2 + 1,
+    "pooling": lambda a: functional.relu(functional.max_pool2d(a + 1, 2)),
+}
+
+
+def looser(dtype, count):
+    """Sums of many numbers are added in another order."""
+    return {"atol": 2e-2 * max(1.0, count ** 0.5 / 30), "rtol": 2e-2} if dtype in HALVES else {"atol": 1e-3, "rtol": 1e-4}
+
+
+def cases(device):
+    """(name, function, arguments, tolerance) of each."""
+    def random(*shape, dtype=torch.float32):
+        return torch.randn(*shape).to(device, dtype)
+
+    for dtype in FLOATS:
+        kind = str(dtype).removeprefix("torch.")
+        for shape in SHAPES:
+            for name, function in POINTWISE.items():
+                yield f"{name} {kind} {shape}", function, (random(*shape, dtype=dtype), random(*shape, dtype=dtype)), {}
+        for rows, count in ROWS:
+            args = random(rows, count, dtype=dtype), random(count, dtype=dtype), random(count, dtype=dtype)
+            for name, function in REDUCTIONS.items():
+                # A softmax is rounded to its type before layer_norm stretches it: the last bit of one shows in the other.
+                stretched = {"atol": 4e-3, "rtol": 1.6e-2} if name == "softmax and layer_norm" and dtype in HALVES else {}
+                yield f"{name} {kind} {rows}x{count}", function, args, looser(dtype, max(rows, count)) if "sum" in name else stretched
+    for name, function in IMAGES.items():
+        yield name, function, (random(8, 16, 32, 32),), {}
+        if name in ("views handed out", "several views", "inputs handed out", "misaligned"):
+            continue  # they view the memory as it lies
+        yield f"{name}, channels last", function, (random(8, 16, 32, 32).contiguous(memory_format=torch.channels_last),), {}
+    yield "broadcast", lambda a, b: a * b[:, None, None] + 1, (random(8, 16, 32, 32), random(16)), {}
+    yield "embedding", lambda w, i: functional.embedding(i, w) * 2, (random(100, 64), torch.randint(0, 100, (4, 9)).to(device)), {}
+    yield "linear", lambda a, w, b: functional.gelu(functional.linear(a, w, b)), (random(8, 64), random(32, 64), random(32)), {}
+    yield "attention", lambda q: functional.scaled_dot_product_attention(q, q, q) + 1, (random(2, 4, 16, 32),), {}
+
+
+def flat(value):
+    return [value] if isinstance(value, torch.Tensor) else [tensor for item in value for tensor in flat(item)]
+
+
+def check(dynrun, function, args, tolerance):
+    """What is wrong with the replays; empty where nothing is."""
+    with dynrun.disable():
+        expected = flat(function(*args))
+    dynrun.reset()
+    compiled = dynrun.compile(function)
+    outputs = [flat(compiled(*args)) for _ in range(5)]
+    for got in outputs[-2:]:
+        for a, b in zip(got, expected, strict=True):
+            try:
+                torch.testing.assert_close(a, b, **tolerance)
+            except AssertionError as error:
+                return str(error)
+            if a.stride() != b.stride():
+                return f"strides {a.stride()}, not {b.stride()}"
+    for last, before, given in zip(outputs[-1], outputs[-2], expected, strict=True):
+        if last.numel() and not any(last.data_ptr() == arg.data_ptr() for arg in args) and last.data_ptr() == before.data_ptr():
+            return "two calls gave the same memory"
+        del given
+    return ""
+
+
+def check_moving(dynrun, device):
+    """Inputs that lie elsewhere at each call."""
+    function = POINTWISE["arithmetic"]
+    dynrun.reset()
+    compiled = dynrun.compile(lambda a: torch.softmax(function(a, a), -1) @ a)
+    inputs = [torch.randn(64, 64).to(device) for _ in range(5)]
+    for turn in range(20):
+        value = inputs[turn % 5]
+        got = compiled(value)
+        with dynrun.disable():
+            expected = torch.softmax(function(value, value), -1) @ value
+        if not torch.allclose(got, expected, atol=1e-5):
+            return f"call {turn} is wrong"
+    return ""
+
+
+def main():
+    import dynrun
+
+    device, wanted = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    torch.manual_seed(0)
+    passed = failed = 0
+    with torch.no_grad():
+        results = [(name, check(dynrun, *case)) for name, *case in cases(device) if wanted in name]
+        results.append(("inputs that move", check_moving(dynrun, device)))
+    for name, problem in results:
+        passed, failed = passed + (not problem), failed + bool(problem)
+        if problem:
+            print(f"FAIL {name}: {problem}")
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

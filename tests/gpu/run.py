@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Tests the kernels for GPUs. Everywhere: their PTX assembles for three architectures, pointwise kernels spill no register.
+On a machine with a GPU: the corpus gives what eager gives.
+
+    tests/gpu/run.py [--filter TEXT] [--quick]
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "models"), str(ROOT / "tools" / "lib")]
+
+import gpu_bench  # noqa: E402
+
+DYNRUN = os.environ.get("DYNRUN", str(ROOT / "build" / "release" / "dynrun"))
+CORPUS = str(ROOT / "tests" / "gpu" / "corpus.py")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+MODELS = ("resnet18", "bert", "llama")
+
+
+def assembles(script):
+    modules = gpu_bench.modules_of(script, DYNRUN)
+    assert modules, "no kernel was made"
+    for architecture in ARCHITECTURES:
+        rows = gpu_bench.assemble(modules, architecture)
+        assert len(rows) == sum(text.count(".visible .entry") for text in modules), f"{architecture}: {len(rows)} kernels"
+        spilled = [name for name, _, bytes_spilled in rows if bytes_spilled and "_flat_" in name]
+        assert not spilled, f"{architecture}: {spilled} spill"
+
+
+def on_the_gpu(text):
+    done = subprocess.run([DYNRUN, CORPUS, "cuda", text], capture_output=True, text=True, check=False)
+    counts = re.search(r"(\d+) passed, (\d+) failed\s*$", done.stdout)
+    if not counts:
+        return 0, 1, done.stdout + done.stderr
+    return int(counts[1]), int(counts[2]), done.stdout if int(counts[2]) else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    cases = {"assemble corpus": [CORPUS, "cpu", "float32" if options.quick else ""]}
+    cases |= {f"assemble {name}": [str(ROOT / "tests" / "gpu" / "model.py"), name] for name in (() if options.quick else MODELS)}
+    passed = failed = skipped = 0
+    for name, script in cases.items():
+        if options.filter not in name:
+            continue
+        try:
+            assembles(script)
+            passed += 1
+        except (AssertionError, RuntimeError) as error:
+            failed += 1
+            print(f"FAIL {name}: {error}")
+    if gpu_bench.has_gpu():
+        good, bad, output = on_the_gpu(options.filter)
+        passed, failed = passed + good, failed + bad
+        print(output, end="")
+    else:
+        skipped = 1
+        print("skip: no GPU for the corpus")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

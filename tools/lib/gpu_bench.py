@@ -1,0 +1,376 @@
+"""tools/bench gpu and tools/bench kernels: models and kernels on a GPU, beside torch.compile, in one run.
+
+Each row is measured in two forked or started processes of one machine: dynrun's, with eager in turns, and plain python's, where
+torch.compile runs as it is, with mode="reduce-overhead", and captured by hand in one CUDA graph.
+"""
+
+import ctypes
+import functools
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+
+PEERS = ("compile", "reduce", "graph")
+SUITES = (("float32", 1), ("float32", 32), ("bfloat16", 1), ("bfloat16", 32))
+
+
+def batched(inputs, batch):
+    """Arguments for so many items: those of as many seeds, joined."""
+    import torch
+
+    rows = [inputs(seed) for seed in range(batch)]
+    args = tuple(torch.cat([args[i] for args, _ in rows]) for i in range(len(rows[0][0])))
+    return args, {name: torch.cat([kwargs[name] for _, kwargs in rows]) for name in rows[0][1]}
+
+
+def on_gpu(value, dtype):
+    return value.cuda().to(dtype) if value.is_floating_point() else value.cuda()
+
+
+def make(name, dtype, batch, small=False):
+    """The model and the arguments of its call on the GPU."""
+    import torch
+    import zoo
+
+    entry = next(entry for entry in zoo.MODELS if entry.name == name)
+    model, inputs = entry.make(small=small)
+    dtype = getattr(torch, dtype)
+    args, kwargs = batched(inputs, batch)
+    return model.cuda().to(dtype), tuple(on_gpu(arg, dtype) for arg in args), {key: on_gpu(arg, dtype) for key, arg in kwargs.items()}
+
+
+def through_c(call):
+    """The call behind a C function that dynrun cannot see through: a loop around it is not recorded as a whole, where what nobody
+    looks at would not be computed."""
+    function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(("PyObject_CallNoArgs", ctypes.pythonapi))
+    return functools.partial(function, call)
+
+
+def milliseconds(call, seconds=0.4):
+    """Of a call, launches following one another as in a service: the median of several stretches."""
+    import torch
+
+    call = through_c(call)
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    count = max(3, int(seconds / 5 / max(1e-5, time.perf_counter() - began)))
+    stretches = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(count):
+            call()
+        torch.cuda.synchronize()
+        stretches.append((time.perf_counter() - began) / count * 1e3)
+    return statistics.median(stretches)
+
+
+def host_microseconds(call):
+    """Until a call comes back, the GPU being idle at its beginning."""
+    import torch
+
+    call = through_c(call)
+    times = []
+    for _ in range(50):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1e6)
+    return statistics.median(times)
+
+
+def memory_growth(call):
+    import torch
+
+    call = through_c(call)
+    call()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for _ in range(200):
+        call()
+    torch.cuda.synchronize()
+    return torch.cuda.memory_allocated() - before
+
+
+def difference(outputs, expected, exact):
+    """What speaks against the outputs, as text; empty where nothing does. `exact`: eager's in float64."""
+    import zoo
+
+    return [problem for got, right, truth in zip(zoo.tensors(outputs), zoo.tensors(expected), zoo.tensors(exact), strict=True)
+            if (problem := further_off(got, right, truth))]
+
+
+def further_off(got, right, truth):
+    """A result may be off by what eager is off, twice, and by what its type can tell."""
+    import torch
+
+    if not got.is_floating_point():
+        return "" if got.equal(right) else "another integer"
+    if not got.isfinite().all() and right.isfinite().all():
+        return "a number that is none"
+    scale = truth.abs().max().item() or 1.0
+    own, eager = (got.double() - truth).abs().max().item() / scale, (right.double() - truth).abs().max().item() / scale
+    limit = 3 * eager + 8 * torch.finfo(got.dtype).eps
+    return f"off by {own:.1e} of the largest, eager by {eager:.1e}" if own > limit else ""
+
+
+def in_double(model, args, kwargs):
+    import copy
+
+    import torch
+
+    twice = [arg.double() if arg.is_floating_point() else arg for arg in args]
+    return copy.deepcopy(model).to(torch.float64)(*twice, **{key: arg.double() if arg.is_floating_point() else arg for key, arg in kwargs.items()})
+
+
+def measure(name, dtype, batch, options, dynrun):
+    import torch
+
+    with torch.no_grad():
+        model, args, kwargs = make(name, dtype, batch, options.small)
+        call = harness.thunk(model, args, kwargs)
+        eager = harness.eagerly(dynrun, call)
+        exact = harness.eagerly(dynrun, harness.thunk(in_double, (model, args, kwargs)))()
+        expected = eager()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        eager()
+        torch.cuda.synchronize()
+        first_eager = time.perf_counter() - began
+        dynrun.compile(model)
+        dynrun.reset_stats()
+        began = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        first = time.perf_counter() - began
+        calls = [call() for _ in range(5)]
+        stats = dynrun.stats()
+        problems = [problem for outputs in calls for problem in harness.eagerly(dynrun, harness.thunk(difference, (outputs, expected, exact)))()]
+        del calls
+        problems += harness.capture_problems(stats, 6, stats["operators_total"] // 6)
+        if grown := memory_growth(call):
+            problems.append(f"200 calls left {grown} bytes on the device")
+        return {"eager": milliseconds(eager), "dynrun": milliseconds(call), "host": host_microseconds(call), "first": first - first_eager,
+                "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
+
+
+def in_hand_made_graph(call):
+    import torch
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def peer_main(options):
+    """The child of plain python: prints a peer's milliseconds, with eager's there, as JSON."""
+    import torch
+
+    name, dtype, batch = options.models.split("|")
+    with torch.no_grad():
+        model, args, kwargs = make(name, dtype, int(batch), options.small)
+        eager = milliseconds(harness.thunk(model, args, kwargs))
+        fast = harness.thunk(torch.compile(model, mode="reduce-overhead" if options.peer_child == "reduce" else None), args, kwargs)
+        for _ in range(3):
+            fast()
+        if options.peer_child == "graph":
+            fast = in_hand_made_graph(fast)
+        print(json.dumps({"eager": eager, "peer": milliseconds(fast)}))
+
+
+def run_peer(label, peer, options):
+    command = [options.python, options.script, options.suite, "--peer-child", peer, "--models", label] + (["--small"] if options.small else [])
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        print(done.stderr[-300:], file=sys.stderr)
+        return None
+
+
+def geomean(values):
+    values = list(values)
+    return math.exp(sum(math.log(value) for value in values) / len(values)) if values else float("nan")
+
+
+def run(options, dynrun):
+    import zoo
+
+    if not has_gpu():
+        sys.exit("tools/bench gpu: there is no GPU that torch can use")
+    if options.peer_child:
+        return peer_main(options)
+    failed = 0
+    peers = tuple(options.peer_names.split(",")) if options.peer_names else PEERS if options.peers else ()
+    for dtype, batch in SUITES:
+        if options.only and f"{dtype}:{batch}" not in options.only.split(","):
+            continue
+        print(f"{dtype}, batch {batch}: {'eager ms':>16} {'dynrun ms':>9} {'ratio':>7} {'host us':>8} {'first s':>8} {'segs':>4}" + "".join(f" {peer:>9}" for peer in peers), flush=True)
+        ratios = {side: [] for side in ("dynrun", *peers)}
+        for entry in [entry for entry in zoo.select(options.models) if entry.anchor or options.models]:
+            answer = harness.in_child(measure, entry.name, dtype, batch, options, dynrun)
+            if "error" in answer:
+                failed += 1
+                print(f"{entry.name:<20} failed: {answer['error']}", flush=True)
+                continue
+            row = answer["value"]
+            ratios["dynrun"].append(row["eager"] / row["dynrun"])
+            line = f"{entry.name:<22} {row['eager']:>9.3f} {row['dynrun']:>9.3f} {ratios['dynrun'][-1]:>6.2f}x {row['host']:>8.0f} {row['first']:>8.2f} {row['segments']:>4}"
+            for peer in peers:
+                found = run_peer(f"{entry.name}|{dtype}|{batch}", peer, options)
+                if found:
+                    ratios[peer].append(row["eager"] / found["peer"])
+                line += f" {found['peer']:>9.3f}" if found else f" {'fails':>9}"
+            print(line, flush=True)
+            for problem in row["problems"]:
+                print(f"    ! {problem}", flush=True)
+            failed += any(not problem.startswith("note") for problem in row["problems"])
+        print("geomean over eager: " + ", ".join(f"{side} {geomean(values):.2f}x of {len(values)}" for side, values in ratios.items()), flush=True)
+    print(f"{failed} failed")
+    return 1 if failed else 0
+
+
+def has_gpu():
+    import torch
+
+    return torch.cuda.device_count() > 0
+
+
+# ---- kernels ----------------------------------------------------------------------------------------------------------------
+
+
+def assembler():
+    """The path of ptxas: the toolkit's, or that of the compiler package that comes with torch."""
+    found = shutil.which("ptxas") or next((path for path in ("/usr/local/cuda/bin/ptxas",) if os.path.exists(path)), None)
+    if found:
+        return found
+    import triton
+
+    return str(pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
+
+
+def modules_of(script, executable):
+    """The PTX of all kernels that a script's graphs would have on a GPU."""
+    done = subprocess.run([executable, "--dump=ptx", *script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    parts = re.split(r"^--- (\w+)\n", done.stderr, flags=re.MULTILINE)
+    return [text for stage, text in zip(parts[1::2], parts[2::2]) if stage == "ptx"]
+
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.DOTALL)
+
+
+def assemble(modules, architecture):
+    """Assembles PTX; gives (kernel, registers, bytes spilled) for each kernel."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, text in enumerate(modules):
+            file = pathlib.Path(folder) / f"{number}.ptx"
+            file.write_text(text)
+            done = subprocess.run([assembler(), "-v", f"-arch={architecture}", str(file), "-o", os.devnull], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(done.stderr[-2000:])
+            rows += [(name, int(registers), int(stores) + int(loads)) for name, _, _, stores, loads, registers in ENTRY.findall(done.stderr + done.stdout)]
+    return rows
+
+
+def print_assembled(options):
+    """`tools/bench kernels --device cuda --assemble-only`: needs no GPU."""
+    import zoo
+
+    executable = os.environ.get("DYNRUN", str(harness.ROOT / "build" / "release" / "dynrun"))
+    scripts = [("corpus", [str(harness.ROOT / "tests" / "gpu" / "corpus.py"), "cpu"])]
+    scripts += [(entry.name, [str(harness.ROOT / "tests" / "gpu" / "model.py"), entry.name]) for entry in zoo.select(options.models)]
+    failed = 0
+    for name, script in scripts:
+        modules = modules_of(script, executable)
+        for architecture in ("sm_80", "sm_90", "sm_100"):
+            rows = assemble(modules, architecture)
+            spilled = [row for row in rows if row[2] and "_flat_" in row[0]]
+            failed += bool(spilled)
+            print(f"{name:<22} {architecture:<7} {len(rows):>4} kernels, at most {max((row[1] for row in rows), default=0):>3} registers, "
+                  f"{sum(row[2] > 0 for row in rows)} with spills, {len(spilled)} of them pointwise", flush=True)
+    print(f"{len(scripts)} scripts, {failed} failed")
+    return 1 if failed else 0
+
+
+def kernel_cases():
+    import torch
+
+    functional = torch.nn.functional
+    return {
+        "pointwise": (lambda a, b: torch.erf(a * b + 1), 2, 3),
+        "softmax": (lambda a: torch.softmax(a, -1), 1, 2),
+        "layer_norm": (lambda a: functional.layer_norm(a, a.shape[-1:]), 1, 2),
+        "softmax + layer_norm": (lambda a: functional.layer_norm(torch.softmax(a, -1), a.shape[-1:]), 1, 2),
+    }
+
+
+def event_milliseconds(call, repeats=20):
+    import torch
+
+    call = through_c(call)
+    for _ in range(5):
+        call()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(repeats):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / repeats
+
+
+def kernel_rates(mebibytes, compile_with, off):
+    """Terabytes a second of a copy (eager's) and of each case, arrays of so many MiB read and written once."""
+    import torch
+
+    count = mebibytes * (1 << 20) // 4
+    arrays = [torch.randn(count // 1024, 1024, device="cuda") for _ in range(3)]
+    with torch.no_grad():
+        rates = {"copy": 2 * count * 4 / event_milliseconds(off(lambda: arrays[2].copy_(arrays[0]))) / 1e9}
+        for name, (function, inputs, moved) in kernel_cases().items():
+            fast = compile_with(function)
+            rates[name] = moved * count * 4 / event_milliseconds(lambda: fast(*arrays[:inputs])) / 1e9
+    return rates
+
+
+def run_kernels(options, dynrun):
+    if options.assemble_only:
+        return print_assembled(options)
+    if not has_gpu():
+        sys.exit("tools/bench kernels: there is no GPU that torch can use; --assemble-only needs none")
+    if options.peer_child:
+        import torch
+
+        print(json.dumps({"rates": kernel_rates(int(options.models), torch.compile, lambda call: call)}))
+        return 0
+    for mebibytes in (1024, 256, 64):
+        rates = harness.in_child(kernel_rates, mebibytes, dynrun.compile, lambda call: harness.eagerly(dynrun, call))["value"]
+        peer = run_peer(str(mebibytes), "compile", options) if options.peers else None
+        print(f"{mebibytes} MiB arrays: copy {rates['copy']:.2f} TB/s")
+        for name, rate in rates.items():
+            if name != "copy":
+                print(f"  {name:<22} {rate:.2f} TB/s, {rate / rates['copy']:.2f} of the copy" + (f"; torch.compile {peer['rates'][name]:.2f} TB/s" if peer else ""), flush=True)
+    return 0
