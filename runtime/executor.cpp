@@ -107,9 +107,9 @@ class Executor final : public Executable {
     return take_outputs(frame);
   }
 
+  /// Under the plan's mode.
   void run_actions(Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
     Slots& slots = frame.slots;
-    ModeGuard mode(plan_.mode);
     at::NoGradGuard no_grad;
     std::optional<at::AutoDispatchBelowADInplaceOrView> below;
     if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
