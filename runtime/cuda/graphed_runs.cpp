@@ -39,6 +39,17 @@ class Turnstile {
     last_ = stream;
   }
 
+  /// Where graphs are captured. It is nobody else's: libraries keep a workspace for each stream that they have run on, and the one
+  /// that a graph uses may be no other work's.
+  c10::cuda::CUDAStream aside(c10::DeviceIndex device) {
+    if (!aside_) {
+      cudaStream_t stream = nullptr;
+      C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      aside_ = c10::cuda::getStreamFromExternal(stream, device);
+    }
+    return *aside_;
+  }
+
   /// The memory for one more graph. A pool that its last graph has left is libtorch's to take apart.
   at::cuda::MempoolId_t add_graph() {
     if (graphs_++ == 0) pool_ = at::cuda::graph_pool_handle();
@@ -48,7 +59,7 @@ class Turnstile {
 
  private:
   at::cuda::CUDAEvent done_;
-  std::optional<c10::cuda::CUDAStream> last_;
+  std::optional<c10::cuda::CUDAStream> last_, aside_;
   at::cuda::MempoolId_t pool_{0, 0};
   int graphs_ = 0;
 };
@@ -140,7 +151,10 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
   std::lock_guard lock(mutex_);
   if (given_up_) return nullptr;
   const bool differs = is_new_address(inputs);
-  if (++runs_ <= kRunsBefore) return nullptr;
+  if (runs_ < kRunsBefore) {
+    ++runs_;
+    return nullptr;
+  }
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(plan_.device.index());
   Turnstile& turnstile = Turnstile::of(plan_.device.index());
   std::lock_guard turn(turnstile.mutex);
@@ -182,7 +196,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
   auto pooled = std::make_unique<PooledGraph>(Turnstile::of(plan_.device.index()));
   LaunchLog log;
   const c10::cuda::CUDAStream outside = c10::cuda::getCurrentCUDAStream(plan_.device.index());
-  const c10::cuda::CUDAStream aside = c10::cuda::getStreamFromPool(false, plan_.device.index());
+  const c10::cuda::CUDAStream aside = pooled->turnstile.aside(plan_.device.index());
   at::cuda::CUDAEvent before;
   before.record(outside);
   before.block(aside);
