@@ -16,6 +16,9 @@ using graph::ValueId;
 /// A reduction by so few rows would leave threads idle over so long a row: libtorch splits the row itself.
 constexpr std::int64_t kFewRows = 8;
 constexpr std::int64_t kLongRow = 32768;
+/// On a GPU a row is one block's at most.
+constexpr std::int64_t kFewBlocks = 64;
+constexpr std::int64_t kMuchWork = 1 << 18;  // elements
 
 struct Draft {
   FusionGroup group;
@@ -184,6 +187,7 @@ class Scheduler {
     if (definition.expression->sizes != space.sizes && !is_row(definition.expression->sizes, space)) return false;
     std::int64_t rows = 1, row = 1;
     for (std::size_t i = 0; i < space.sizes.size(); ++i) (space.reduced[i] ? row : rows) *= space.sizes[i];
+    if (!program_.device.is_cpu()) return rows >= kFewBlocks || rows * row <= kMuchWork;
     return rows >= kFewRows || row <= kLongRow;
   }
 

@@ -40,9 +40,9 @@ std::optional<BatchNorm> match_batch_norm(const Program& program, const Node& no
   return norm;
 }
 
-/// The content of a parameter in double; `otherwise` in every channel when it is absent.
-at::Tensor read(Program& program, ValueId id, std::int64_t channels, double otherwise) {
-  if (id == graph::kNoValue) return at::full({channels}, otherwise, at::TensorOptions(at::kDouble).device(program.device));
+/// The content of a parameter in double; `otherwise` in every channel when it is absent, on that device.
+at::Tensor read(Program& program, ValueId id, std::int64_t channels, double otherwise, c10::Device device) {
+  if (id == graph::kNoValue) return at::full({channels}, otherwise, at::TensorOptions(at::kDouble).device(device));
   program.mark_folded(id);
   return program.known(id)->to(at::kDouble);
 }
@@ -50,11 +50,11 @@ at::Tensor read(Program& program, ValueId id, std::int64_t channels, double othe
 void fold(Program& program, std::int32_t convolution_index, const ConvolutionCall& call, const BatchNorm& norm,
           ValueId result) {
   const std::int64_t channels = program.graph.type_of(call.weight).sizes[0];
-  const at::Tensor mean = read(program, norm.parameters[2], channels, 0),
-                   variance = read(program, norm.parameters[3], channels, 1);
-  const at::Tensor scale = read(program, norm.parameters[0], channels, 1) / at::sqrt(variance + norm.epsilon);
-  const at::Tensor bias =
-      (read(program, call.bias, channels, 0) - mean) * scale + read(program, norm.parameters[1], channels, 0);
+  const c10::Device device = program.known(norm.parameters[2])->device();
+  auto channel_numbers = [&](ValueId id, double otherwise) { return read(program, id, channels, otherwise, device); };
+  const at::Tensor mean = channel_numbers(norm.parameters[2], 0), variance = channel_numbers(norm.parameters[3], 1);
+  const at::Tensor scale = channel_numbers(norm.parameters[0], 1) / at::sqrt(variance + norm.epsilon);
+  const at::Tensor bias = (channel_numbers(call.bias, 0) - mean) * scale + channel_numbers(norm.parameters[1], 0);
   program.mark_folded(call.weight);
   // Rounded once: an error in a channel's scale would add up over all of its products.
   const at::Tensor weight = (program.known(call.weight)->contiguous() * scale.view({-1, 1, 1, 1})).to(at::kFloat);
