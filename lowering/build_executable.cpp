@@ -136,12 +136,6 @@ class PlanBuilder {
     return found == shares_.end() ? id : found->second;
   }
 
-  static std::int64_t buffer_bytes(const graph::TensorType& type) {
-    std::int64_t elements = type.element_count() == 0 ? 0 : 1;
-    for (std::size_t i = 0; i < type.sizes.size() && elements != 0; ++i) elements += (type.sizes[i] - 1) * type.strides[i];
-    return elements * static_cast<std::int64_t>(c10::elementSize(type.dtype));
-  }
-
   void assign_memory() {
     std::vector<runtime::BufferLife> buffers;
     std::unordered_map<ValueId, std::size_t> buffer_of;
@@ -302,6 +296,12 @@ class PlanBuilder {
 };
 
 }  // namespace
+
+std::int64_t buffer_bytes(const graph::TensorType& type) {
+  std::int64_t elements = type.element_count() == 0 ? 0 : 1;
+  for (std::size_t i = 0; i < type.sizes.size() && elements != 0; ++i) elements += (type.sizes[i] - 1) * type.strides[i];
+  return elements * static_cast<std::int64_t>(c10::elementSize(type.dtype));
+}
 
 std::unique_ptr<runtime::Executable> build_executable(const Program& program, std::vector<Unit> units,
                                                       std::shared_ptr<const graph::Graph> graph) {

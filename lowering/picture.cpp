@@ -41,13 +41,6 @@ Picture::Step step_of(const Program& program, const Uses& uses, const Unit& unit
   return step;
 }
 
-/// The bytes from the first to the last element.
-std::int64_t bytes_of(const graph::TensorType& type) {
-  std::int64_t elements = type.element_count() == 0 ? 0 : 1;
-  for (std::size_t i = 0; i < type.sizes.size() && elements != 0; ++i) elements += (type.sizes[i] - 1) * type.strides[i];
-  return elements * static_cast<std::int64_t>(c10::elementSize(type.dtype));
-}
-
 std::vector<Picture::Buffer> buffers_of(const Program& program, const runtime::Plan& plan, const Lives& lives, const std::function<ValueId(ValueId)>& owner) {
   std::map<ValueId, Picture::Buffer> found;  // by owner
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
@@ -58,7 +51,7 @@ std::vector<Picture::Buffer> buffers_of(const Program& program, const runtime::P
     Picture::Buffer& buffer = place->second;
     if (added) buffer = {"", 0, slot.kind == SlotKind::kArena ? slot.arena_offset : -1, lives.first[i], lives.last[i]};
     buffer.content += (added ? "" : ", then ") + name_of(program, id) + ": " + graph::print_type(slot.type);
-    buffer.bytes = std::max(buffer.bytes, bytes_of(slot.type));
+    buffer.bytes = std::max(buffer.bytes, buffer_bytes(slot.type));
     buffer.first = std::min(buffer.first, lives.first[i]);
     buffer.last = std::max(buffer.last, lives.last[i]);
   }

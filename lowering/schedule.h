@@ -25,6 +25,9 @@ struct Unit {
 /// units after what they read, nothing across a node that writes a buffer, effects in program order.
 std::vector<Unit> schedule(const Program& program, std::vector<LibraryKernel> claims);
 
+/// The bytes from the first to the last element of a buffer.
+std::int64_t buffer_bytes(const graph::TensorType& type);
+
 /// Slots, memory and actions for units in order.
 std::unique_ptr<runtime::Executable> build_executable(const Program& program, std::vector<Unit> units,
                                                       std::shared_ptr<const graph::Graph> graph);

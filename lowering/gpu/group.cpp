@@ -8,6 +8,14 @@ namespace {
 
 constexpr unsigned kShared = 3;  // address space
 
+/// How a number lies in shared memory: a boolean as a byte.
+llvm::Type* shared_type(llvm::IRBuilder<>& b, llvm::Type* type) { return type->isIntegerTy(1) ? b.getInt8Ty() : type; }
+llvm::Value* to_shared(llvm::IRBuilder<>& b, llvm::Value* value) {
+  llvm::Type* type = shared_type(b, value->getType());
+  return type == value->getType() ? value : b.CreateZExt(value, type);
+}
+llvm::Value* from_shared(llvm::IRBuilder<>& b, llvm::Value* value, llvm::Type* type) { return type == value->getType() ? value : b.CreateTrunc(value, type); }
+
 }  // namespace
 
 void Group::start() {
@@ -77,21 +85,18 @@ void Group::across_block(std::vector<Reduced>& reduced, const Combine& combine, 
   Value* warp = b_.CreateLShr(thread_, 5);
   Value* lane = b_.CreateAnd(thread_, 31);
   std::vector<Value*> memories;
-  auto memory_type = [&](Value* value) { return value->getType()->isIntegerTy(1) ? b_.getInt8Ty() : value->getType(); };
   // Every lane of a warp holds the same number and may write it.
   for (Reduced& one : reduced) {
-    llvm::Type* type = memory_type(one.value);
-    memories.push_back(shared(type, warps));
-    Value* kept = type == one.value->getType() ? one.value : b_.CreateZExt(one.value, type);
-    b_.CreateStore(kept, b_.CreateGEP(type, memories.back(), warp));
+    Value* kept = to_shared(b_, one.value);
+    memories.push_back(shared(kept->getType(), warps));
+    b_.CreateStore(kept, b_.CreateGEP(kept->getType(), memories.back(), warp));
   }
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
   Value* there = b_.CreateICmpULT(lane, b_.getInt32(static_cast<std::uint32_t>(warps)));
   Value* at = b_.CreateSelect(there, lane, b_.getInt32(0));
   for (std::size_t i = 0; i < reduced.size(); ++i) {
-    llvm::Type* type = memory_type(reduced[i].value);
-    Value* part = b_.CreateLoad(type, b_.CreateGEP(type, memories[i], at));
-    if (type != reduced[i].value->getType()) part = b_.CreateTrunc(part, reduced[i].value->getType());
+    llvm::Type* type = shared_type(b_, reduced[i].value->getType());
+    Value* part = from_shared(b_, b_.CreateLoad(type, b_.CreateGEP(type, memories[i], at)), reduced[i].value->getType());
     part = b_.CreateSelect(there, part, identity(*reduced[i].op));
     reduced[i].value = across_warp(*reduced[i].op, part, kWarpThreads, combine);
   }
@@ -104,19 +109,18 @@ void Group::across_lanes(std::vector<Reduced>& reduced, const Combine& combine) 
   auto at = [&](llvm::Type* type, Value* memory, Value* place) {
     return b_.CreateGEP(type, memory, b_.CreateAdd(b_.CreateMul(place, b_.getInt32(kWarpThreads)), thread_));
   };
-  auto memory_type = [&](Value* value) { return value->getType()->isIntegerTy(1) ? b_.getInt8Ty() : value->getType(); };
   for (Reduced& one : reduced) {
-    llvm::Type* type = memory_type(one.value);
-    memories.push_back(shared(type, shape_.threads));
-    b_.CreateStore(type == one.value->getType() ? one.value : b_.CreateZExt(one.value, type), at(type, memories.back(), behind_));
+    Value* kept = to_shared(b_, one.value);
+    memories.push_back(shared(kept->getType(), shape_.threads));
+    b_.CreateStore(kept, at(kept->getType(), memories.back(), behind_));
   }
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
   for (std::size_t i = 0; i < reduced.size(); ++i) {
-    llvm::Type* type = memory_type(reduced[i].value);
+    llvm::Type* type = shared_type(b_, reduced[i].value->getType());
     Value* sum = nullptr;
     for (std::int64_t place = 0; place < behind; ++place) {
-      Value* part = b_.CreateLoad(type, at(type, memories[i], b_.getInt32(static_cast<std::uint32_t>(place))));
-      if (type != reduced[i].value->getType()) part = b_.CreateTrunc(part, reduced[i].value->getType());
+      Value* loaded = b_.CreateLoad(type, at(type, memories[i], b_.getInt32(static_cast<std::uint32_t>(place))));
+      Value* part = from_shared(b_, loaded, reduced[i].value->getType());
       sum = sum == nullptr ? part : combine(*reduced[i].op, sum, part);
     }
     reduced[i].value = sum;

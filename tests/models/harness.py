@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import sys
@@ -76,6 +77,11 @@ def in_child(function, *args):
     if not text:
         return {"error": f"the child ended with status {os.waitstatus_to_exitcode(status)}"}
     return json.loads(text)
+
+
+def geomean(values):
+    values = list(values)
+    return math.exp(sum(math.log(value) for value in values) / len(values)) if values else float("nan")
 
 
 def capture_problems(stats, calls, operators):

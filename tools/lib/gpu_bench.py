@@ -7,7 +7,6 @@ torch.compile runs as it is, with mode="reduce-overhead", and captured by hand i
 import ctypes
 import functools
 import json
-import math
 import os
 import pathlib
 import re
@@ -208,11 +207,6 @@ def run_peer(label, peer, options):
         return None
 
 
-def geomean(values):
-    values = list(values)
-    return math.exp(sum(math.log(value) for value in values) / len(values)) if values else float("nan")
-
-
 def run(options, dynrun):
     import zoo
 
@@ -245,7 +239,7 @@ def run(options, dynrun):
             for problem in row["problems"]:
                 print(f"    ! {problem}", flush=True)
             failed += any(not problem.startswith("note") for problem in row["problems"])
-        print("geomean over eager: " + ", ".join(f"{side} {geomean(values):.2f}x of {len(values)}" for side, values in ratios.items()), flush=True)
+        print("geomean over eager: " + ", ".join(f"{side} {harness.geomean(values):.2f}x of {len(values)}" for side, values in ratios.items()), flush=True)
     print(f"{failed} failed")
     return 1 if failed else 0
 
