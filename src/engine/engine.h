@@ -44,7 +44,7 @@ struct Entry {
   std::vector<const PyTypeObject*> plain_classes;
   bool given_up = false;  // recorded too often: the code changes too much to be worth it
   std::unordered_set<std::string> varying_sizes;  // of tensors, likewise (guards::size_path)
-  std::unordered_set<std::string> varying;  // numbers read from outside that were another number before, by their path
+  std::unordered_set<std::string> varying;  // numbers and texts read from outside that were another one before, by their path
 };
 
 /// How often a function was reached, by its code and, for a method of a module, the module.

@@ -244,8 +244,8 @@ Decision Session::probe() {
   bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames, !never && segment == entry.segments.front());
-    if (miss.number) entry.varying.insert(miss.guard);
-    entry.varying.merge(segment->guards.changed_numbers(frames));
+    if (miss.other_value) entry.varying.insert(miss.guard);
+    entry.varying.merge(segment->guards.changed_values(frames));
     if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
     if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
   }

@@ -589,7 +589,9 @@ bool Program::run_in_full(const std::vector<EntryFrame>& frames, std::vector<PyO
 
 namespace {
 
-bool is_other_number(PyObject* was, PyObject* now) { return now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now)); }
+bool is_other_value(PyObject* was, PyObject* now) {
+  return now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now) || PyUnicode_CheckExact(now));
+}
 
 }  // namespace
 
@@ -635,7 +637,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kEquals: {
         PyObject* was = step.object.get();
         miss.was = shown(was);
-        miss.number = is_other_number(was, now);
+        miss.other_value = is_other_value(was, now);
         break;
       }
       default: miss.was = shown(step.object.get());
@@ -663,7 +665,7 @@ std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFr
   return changed;
 }
 
-std::unordered_set<std::string> Program::changed_numbers(const std::vector<EntryFrame>& frames) const {
+std::unordered_set<std::string> Program::changed_values(const std::vector<EntryFrame>& frames) const {
   std::unordered_set<std::string> changed;
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
@@ -673,7 +675,7 @@ std::unordered_set<std::string> Program::changed_numbers(const std::vector<Entry
       continue;
     }
     if (check(step, registers)) continue;
-    if (step.kind == CheckKind::kEquals && is_other_number(step.object.get(), object)) {
+    if (step.kind == CheckKind::kEquals && is_other_value(step.object.get(), object)) {
       changed.insert(describe(step.source));
       continue;
     }

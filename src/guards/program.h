@@ -74,7 +74,7 @@ enum class CheckKind : std::uint8_t {
 struct Miss {
   std::string guard, was, now;
   std::int32_t line = -1;  // index into the caller's source lines
-  bool number = false;     // the same guard holds another int or float
+  bool other_value = false;  // the same guard holds another int, float or str
 };
 
 class Armed;
@@ -139,8 +139,8 @@ class Program {
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
   /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s.
   std::unordered_set<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
-  /// Numbers that are others, where nothing but numbers and sizes is; none elsewhere.
-  std::unordered_set<std::string> changed_numbers(const std::vector<EntryFrame>& frames) const;
+  /// Numbers and texts that are others, where nothing but those and sizes is; none elsewhere.
+  std::unordered_set<std::string> changed_values(const std::vector<EntryFrame>& frames) const;
   /// "args[0].layers[3].weight"
   std::string describe(SourceId source) const;
   std::string print() const;

@@ -284,6 +284,18 @@ PyObject* behind_class_method(PyObject* function) {
   return nullptr;
 }
 
+/// The descriptor, of one of the object's classes, that a built-in method bound to the object is of. Borrowed, or null.
+static PyObject* behind_bound_method(PyObject* self, PyObject* function, PyObject* name) {
+  PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
+  PyObject* mro = Py_TYPE(self)->tp_mro;
+  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); i++) {
+    const Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
+    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+    if (found && Py_TYPE(found) == &PyMethodDescr_Type && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
+  }
+  return nullptr;
+}
+
 PyObject* bound_object(PyObject* function) {
   PyObject* self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : nullptr;
   if (self == nullptr || PyModule_Check(self) || PyType_Check(self) || PyCapsule_CheckExact(self)) return nullptr;
@@ -303,6 +315,9 @@ CallKind classify_callable(PyObject* callable) {
     if (PyObject* self = bound_object(callable)) {
       Ref name = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+      found = descriptor ? table().find(descriptor) : table().end();
+      if (found != table().end()) return found->second;
+      descriptor = name ? behind_bound_method(self, callable, name.get()) : nullptr;  // the class has one of its own, which calls super()'s
       found = descriptor ? table().find(descriptor) : table().end();
       if (found != table().end()) return found->second;
     }

@@ -573,6 +573,12 @@ void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   graph_->nodes.push_back(std::move(node));
 }
 
+void OperatorRecorder::add_literal(const at::Tensor& tensor) {
+  const graph::ValueId id = add_input(tensor, graph::InputKind::kParameter, fmt::format("literal_{}", graph_->values.size()));
+  constants_.emplace_back(id, tensor);
+  constant_values_.insert(id);
+}
+
 bool OperatorRecorder::only_constants(const torch::jit::Stack& stack, std::size_t first) const {
   auto constant = [&](const at::Tensor& tensor) {
     return !tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number() || is_constant(find(tensor));
@@ -595,7 +601,7 @@ bool OperatorRecorder::only_sizes(const graph::Node& node) const {
   bool only = true;
   graph::visit_values(node, [&](graph::ValueId id) {
     auto host = host_inputs_.find(id);
-    const bool size = host != host_inputs_.end() && sized_hosts_.count(host->second) != 0;
+    const bool size = host != host_inputs_.end() && (sized_hosts_.count(host->second) != 0 || size_hosts_.count(host->second) != 0);
     only = only && (size || is_constant(id) || follows_from_sizes(id));
   });
   return only;

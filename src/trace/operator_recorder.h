@@ -67,6 +67,8 @@ class OperatorRecorder {
   void refuse(Refusal why, const std::string& name);
   void clear_refusal();
 
+  /// A tensor made from Python data that no program gets at: it is an argument as it is.
+  void add_literal(const at::Tensor& tensor);
   /// Tensors made from Python data: the same contents on every replay, since the data is guarded. By graph value.
   const std::vector<std::pair<graph::ValueId, at::Tensor>>& constants() const { return constants_; }
 
@@ -74,6 +76,8 @@ class OperatorRecorder {
   bool is_constant(graph::ValueId id) const { return constant_values_.count(id) != 0; }
   /// Whether a value follows from constants and from numbers that decide sizes: the same on every replay at the same sizes.
   bool follows_from_sizes(graph::ValueId id) const { return size_values_.count(id) != 0; }
+  /// A host value that follows from sizes.
+  void note_size_number(std::int32_t host) { size_hosts_.insert(host); }
   /// The one number in such a value is required to be what it is now: it may be looked at.
   void settle_content(graph::ValueId id) { settled_contents_.insert(id); }
   /// Operators of the program that are no nodes, less nodes that are none of the program's.
@@ -220,6 +224,7 @@ class OperatorRecorder {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> unsized_pins_;
   std::unordered_map<graph::ValueId, std::int32_t> host_inputs_;
   std::unordered_map<std::int32_t, std::int64_t> sized_hosts_;
+  std::unordered_set<std::int32_t> size_hosts_;  // that follow from sizes
   std::unordered_map<graph::ValueId, c10::Scalar> host_numbers_;  // and numbers that data decides
   std::map<std::string, graph::ValueId> numbers_;  // that data decides, by what makes them
   std::size_t index_part_ = ~std::size_t{0};  // of `index_parts`: what the operator that is being recorded stands for

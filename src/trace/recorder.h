@@ -89,7 +89,7 @@ class Recorder {
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
     bool all_sizes_vary = false;                                     // of tensors that are no parameters or a module's own
-    const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers that are read as host values
+    const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers and texts that are read as host values
   };
   Recorder(vm::Machine& machine, vm::Activation* base, Limits limits);
 
@@ -194,6 +194,7 @@ class Recorder {
   std::optional<Flow> late_element(vm::Activation&);
   void offer_data(PyObject* object, OperatorRecorder::HostArgument place);
   void offer_tensor(PyObject* object, std::string_view callee, OperatorRecorder::HostArgument place);
+  void offer_content(PyObject* tensor, OperatorRecorder::HostArgument place);
 
   Flow host_comparison(vm::Activation&, int op, PyObject* left, PyObject* right);
   /// A tuple or list of numbers some of which are host values, where they may take the places of sizes.
@@ -289,6 +290,7 @@ class Recorder {
   std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
   void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);
   void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
+  void make_index_of_lists(PyObject* tensor, PyObject** slot);  // (recorder_indices.cpp)
   bool offer_index(PyObject* tensor, PyObject* key);
   bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
   bool require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number);
@@ -346,6 +348,7 @@ class Recorder {
   std::optional<Flow> member_attribute(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, bool method);
   std::optional<Flow> store_by_descriptor(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, PyObject* value);
   Flow call_cached(vm::Activation&, CallSite& site);
+  bool is_fixed_type(PyObject* object);
 
   // Loads, stores, stack. (recorder_moves.cpp)
   Flow plain(vm::Activation&, const bytecode::Instruction&);
@@ -526,6 +529,7 @@ class Recorder {
   bool frame_recipe(vm::Activation* activation, int depth, const Pending* ran, FrameRecipe& recipe);
   RecipeId recipe(PyObject* object);
   RecipeId recipe_constant(PyObject* object);
+  RecipeId recipe_builtin_method(PyObject* object);
   RecipeId recipe_method_wrapper(PyObject* object);
   bool attributes_are_effects(PyObject* tensor) const;
   RecipeId recipe_instance(PyObject* object);

@@ -5,6 +5,8 @@
 #include "python/text.h"
 #include "trace/recorder.h"
 
+#include <torch/csrc/Dtype.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -369,9 +371,17 @@ Flow Recorder::call_exception(vm::Activation& activation, const Instruction& in,
   return push(activation, in, init, site.arguments, site.positional + 1, nullptr, site.slots, vm::Continuation::kDropPushHeld, held);
 }
 
+/// `tensor.type()` is a text that follows from the tensor's type; with a type it converts.
+static CallKind kind_of_type_call(const std::vector<PyObject*>& arguments) {
+  if (arguments.size() == 1) return {CallClass::kModelled, Model::kMetadata};
+  const bool converts = arguments.size() == 2 && (THPDtype_Check(arguments[1]) || PyUnicode_CheckExact(arguments[1]));
+  return {converts ? CallClass::kTransparent : CallClass::kOpaque, Model::kNone};
+}
+
 Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, CallSite& site, PyObject* callable, PyObject* self) {
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
+  if (name == "TensorBase.type" && !site.keyword_names) kind = kind_of_type_call(site.arguments);
   if (auto done = call_unsized_size(activation, site, self)) return *done;
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   if (is_class_statement(callable)) return build_class(activation, site);
@@ -616,6 +626,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       if (!self || !key || !PyDict_Check(self) || !resolve(self) || !(class_key || is_constant(key))) return cut(BreakId::k_opaque_call, name);
       if (SourceId source = source_of(self); source != kNoSource && !was_written(self, key)) {
         PyObject* value = PyDict_GetItemWithError(self, key);
+        if (value == nullptr && !PyDict_CheckExact(self) && name.find("__getitem__") != std::string::npos) return cut(BreakId::k_opaque_call, name);  // __missing__
         if (value == nullptr) guards_.check_absent(source, key);
         else if (!learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return cut(BreakId::k_opaque_call, name);
       }

@@ -7,6 +7,8 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace dynrun::trace {
@@ -78,6 +80,34 @@ std::optional<Flow> Recorder::store_by_descriptor(vm::Activation& activation, co
   return push(activation, in, setter, {found, owner, value}, 3, nullptr, 2, vm::Continuation::kDrop);
 }
 
+/// typing.List, Optional and the like, which hash and compare by identity.
+static bool is_typing_form(PyObject* object) {
+  static const std::array<PyTypeObject*, 6> types = [] {
+    std::array<PyTypeObject*, 6> found{};
+    std::size_t count = 0;
+    for (const char* path : {"typing:List", "typing:Tuple", "typing:Callable", "typing:Optional", "typing:Literal", "typing:Dict"}) {
+      const Ref form = import_path(path);
+      found[count++] = form ? Py_TYPE(form.get()) : nullptr;
+    }
+    return found;
+  }();
+  return std::find(types.begin(), types.end(), Py_TYPE(object)) != types.end() && Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash &&
+         Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+/// A class, a form of the typing module, or a tuple of such and of constants: an argument of List[...] that stays what it is.
+bool Recorder::is_fixed_type(PyObject* object) {
+  if (PyTuple_CheckExact(object)) {
+    if (!is_fresh(object)) return false;
+    return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + PyTuple_GET_SIZE(object),
+                       [this](PyObject* item) { return PyTuple_Check(item) ? false : is_fixed_type(item) || (is_constant(item) && !(Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE)); });
+  }
+  if (PyType_Check(object)) return is_plain_class(object) && resolve(object);
+  if (!is_typing_form(object) || source_of(object) == kNoSource) return false;
+  guards_.check_is(source_of(object), object);
+  return true;
+}
+
 /// A call of a function that functools.lru_cache wraps, with constants: what the cache holds for them is read, and guarded, as
 /// part of the cache. Calling it again is an effect: the cache counts, and keeps what was used last.
 Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
@@ -85,7 +115,7 @@ Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   const std::string name = callable_name(site.callee);
   auto plain = [this](PyObject* argument) {
     if (std::string_view(Py_TYPE(argument)->tp_name) == "Logger") return source_of(argument) != kNoSource;
-    return is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+    return is_fixed_type(argument) || (is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE));
   };
   if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
   for (PyObject* argument : site.arguments) {

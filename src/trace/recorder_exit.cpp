@@ -385,21 +385,43 @@ RecipeId Recorder::recipe_generator(PyObject* object) {
 
 namespace {
 
-/// What binds a C method of an object's class, or of one behind it, to an object; null for methods of another kind.
-Ref binder_of(PyObject* self, PyMethodDef* method) {
+/// The descriptor of a C method in one of these classes, borrowed; null where none of them has it.
+PyObject* descriptor_in(PyObject* mro, PyTypeObject* kind, PyMethodDef* method) {
   Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
-  PyObject* mro = PyType_Check(self) ? nullptr : Py_TYPE(self)->tp_mro;
-  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); i++) {
+  for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); i++) {
     Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
     PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
-    if (found && Py_TYPE(found) == &PyMethodDescr_Type && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method)
-      return Ref::steal(PyObject_GetAttrString(found, "__get__"));
+    if (found && Py_TYPE(found) == kind && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
   }
   PyErr_Clear();
-  return Ref();
+  return nullptr;
+}
+
+/// Whether the attribute of that name is that very method, so that it can be read again.
+bool is_own_attribute(PyObject* self, PyObject* method, PyObject* name) {
+  if (Py_TYPE(self)->tp_getattro != (PyType_Check(self) ? PyType_Type.tp_getattro : PyObject_GenericGetAttr)) return false;
+  Ref found = Ref::steal(PyObject_GetAttr(self, name));
+  PyErr_Clear();
+  return found && PyCFunction_Check(found.get()) && PyCFunction_GET_SELF(found.get()) == self &&
+         reinterpret_cast<PyCFunctionObject*>(found.get())->m_ml == reinterpret_cast<PyCFunctionObject*>(method)->m_ml;
 }
 
 }  // namespace
+
+/// A C method bound to an object or a class. Bound by super() it may be another than the one that the object's attribute is.
+RecipeId Recorder::recipe_builtin_method(PyObject* object) {
+  PyObject* self = PyCFunction_GET_SELF(object);
+  PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+  const RecipeId child = recipe(self);
+  if (child == kNullRecipe) return kNullRecipe;
+  RecipeBook& book = segment_->recipes;
+  if (PyObject* found = descriptor_in(Py_TYPE(self)->tp_mro, &PyMethodDescr_Type, method))
+    return book.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(found, "__get__")), {child}, {}});
+  if (PyObject* found = PyType_Check(self) ? descriptor_in(reinterpret_cast<PyTypeObject*>(self)->tp_mro, &PyClassMethodDescr_Type, method) : nullptr)
+    return book.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(found, "__get__")), {recipe(Py_None), child}, {}});
+  Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
+  return name && is_own_attribute(self, object, name.get()) ? book.add({RecipeKind::kBuiltinMethod, 0, name, {child}, {}}) : kNullRecipe;
+}
 
 /// `super().__setitem__` and the like: a slot wrapper bound to an object.
 RecipeId Recorder::recipe_method_wrapper(PyObject* object) {
@@ -473,12 +495,7 @@ RecipeId Recorder::recipe(PyObject* object) {
     RecipeId function = recipe(PyMethod_GET_FUNCTION(object)), self = recipe(PyMethod_GET_SELF(object));
     if (function != kNullRecipe && self != kNullRecipe) id = book.add({RecipeKind::kMethod, 0, Ref(), {function, self}, {}});
   } else if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object) && !PyModule_Check(PyCFunction_GET_SELF(object))) {
-    RecipeId self = recipe(PyCFunction_GET_SELF(object));
-    PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
-    Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
-    // Bound by super() it may be another than the one that the object's attribute is.
-    if (Ref bind = binder_of(PyCFunction_GET_SELF(object), method); bind && self != kNullRecipe) id = book.add({RecipeKind::kCall, 0, bind, {self}, {}});
-    else if (self != kNullRecipe) id = book.add({RecipeKind::kBuiltinMethod, 0, name, {self}, {}});
+    id = recipe_builtin_method(object);
   } else if (Py_TYPE(object) == &_PyMethodWrapper_Type) {
     id = recipe_method_wrapper(object);
   } else if (PyCell_Check(object)) {

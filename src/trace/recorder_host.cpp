@@ -9,6 +9,7 @@
 #include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
+#include "trace/shape_plans.h"
 
 #include <cmath>
 #include <string_view>
@@ -38,13 +39,15 @@ HostId Recorder::host_of(PyObject* object) {
   return at != hosts_.end() ? at->second.second : host_.constant(object);
 }
 
-/// Numbers that were another one before; and floats that live across a break, which are rarely the same twice.
+/// Numbers and texts that were another one before; and what lives across a break and is rarely the same twice: floats, texts that
+/// were computed.
 bool Recorder::wants_host(PyObject* object, SourceId source) {
-  if (!is_number(object) || source == guards::kNoSource) return false;
+  if (!is_operand(object) || source == guards::kNoSource) return false;
   if (PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object))) return false;  // containers find it by identity: no copies
   if (limits_.varying && !limits_.varying->empty() && limits_.varying->count(guards_.describe(source))) return true;
   bool after_break = segment_->entry.frames.back().second > 0;
   guards::SourceKind kind = guards_.kind(source);
+  if (PyUnicode_CheckExact(object)) return after_break && kind == guards::SourceKind::kStack && !PyUnicode_CHECK_INTERNED(object);
   return after_break && PyFloat_CheckExact(object) && (kind == guards::SourceKind::kStack || kind == guards::SourceKind::kLocal);
 }
 
@@ -264,6 +267,7 @@ void Recorder::offer_host(PyObject* object, OperatorRecorder::HostArgument place
   if (!is_number(object) || overflow != 0) return specialise(object);
   place.value = PyLong_CheckExact(object) ? c10::Scalar(static_cast<std::int64_t>(value)) : c10::Scalar(PyFloat_AS_DOUBLE(object));
   place.host = host_of(object);
+  if (sizes_vary() && ShapePlans::follows_from_sizes(host_, place.host)) operators_.note_size_number(place.host);
   pending_.offered.emplace_back(Ref::borrow(object), place.host);
   operators_.host_arguments.push_back(std::move(place));
 }
@@ -276,6 +280,10 @@ void Recorder::settle_offered_hosts() {
     PyObject* object = pending_.offered[i].first.get();
     bool bound = one_each && operators_.host_arguments[i].bound;
     const bool taken_back = operators_.refusal() != Refusal::kNone;  // the segment ends in front of the call
+    if (guards::is_tensor(object) && pending_.offered[i].second != kNoHost) {
+      if (!bound && !taken_back && segment_ && !require_content(object)) leaked_ = true;
+      continue;
+    }
     if (is_late(object) || guards::is_tensor(object)) {
       const bool given = is_late(object) || !one_each || operators_.host_arguments[i].data != graph::kNoValue;
       leaked_ = leaked_ || (given && !bound && !taken_back);

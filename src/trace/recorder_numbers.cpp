@@ -227,9 +227,23 @@ void Recorder::offer_tensor(PyObject* object, std::string_view callee, OperatorR
   const at::Tensor& tensor = guards::tensor_of(object);
   if (tensor.dim() != 0 || !c10::isIntegralType(tensor.scalar_type(), false) || !resolve(object)) return;
   place.tensor = operators_.value_of(tensor);
-  if (place.tensor == graph::kNoValue) return;
+  if (place.tensor == graph::kNoValue || operators_.is_constant(place.tensor)) return;
+  if (operators_.follows_from_sizes(place.tensor)) return offer_content(object, std::move(place));
   place.value = std::int64_t{0};
   pending_.offered.emplace_back(Ref::borrow(object), kNoHost);
+  operators_.host_arguments.push_back(std::move(place));
+}
+
+/// The one number in a tensor that follows from sizes is a host value.
+void Recorder::offer_content(PyObject* tensor, OperatorRecorder::HostArgument place) {
+  const graph::ValueId id = std::exchange(place.tensor, graph::kNoValue);
+  {
+    UnrecordedScope unrecorded;
+    place.value = guards::tensor_of(tensor).item();
+  }
+  place.host = host_.size(HostKind::kValueSize, id, kContent);
+  operators_.settle_content(id);  // torch asks for it
+  pending_.offered.emplace_back(Ref::borrow(tensor), place.host);
   operators_.host_arguments.push_back(std::move(place));
 }
 

@@ -426,6 +426,8 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   auto label = [&] { return std::string(Py_TYPE(container)->tp_name) + "[" + Py_TYPE(key)->tp_name + "]"; };
   if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
   if (guards::is_plain_tensor(container)) {
+    make_index_of_lists(container, activation.stack_pointer - 1);
+    key = activation.peek(1);
     if (auto done = index_tensor(activation, in, container, key, 2)) return *done;
   }
   if (guards::is_plain_tensor(container) && is_host(key) && PyLong_CheckExact(key)) {
@@ -535,6 +537,8 @@ Flow Recorder::store_subscript(vm::Activation& activation, const Instruction& in
   if (!resolve(container) || !resolve(key) || !resolve(value)) return cut(BreakId::k_unknown_object, Py_TYPE(container)->tp_name);
   if (guards::is_plain_tensor(container)) {
     bool plain_value = guards::is_plain_tensor(value) || is_constant(value);
+    make_index_of_lists(container, activation.stack_pointer - 1);
+    key = activation.peek(1);
     if (plain_value) {
       if (auto done = index_tensor(activation, in, container, key, 3)) return *done;
     }

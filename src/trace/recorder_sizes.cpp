@@ -273,7 +273,7 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     return;
   }
   if (kind.model == Model::kMetadata) {
-    static const std::unordered_set<std::string_view> fixed = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension"};
+    static const std::unordered_set<std::string_view> fixed = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension", "type"};
     const std::string_view last = name.substr(name.rfind('.') + 1);
     if (fixed.count(last) == 0 && !(last == "is_contiguous" && site.arguments.size() <= 1 && !site.keyword_names)) fix_sizes();
     return;

@@ -91,7 +91,7 @@ bool is_surely_contiguous(const at::Tensor& tensor) {
 
 /// Properties of a tensor that no size takes part in.
 bool is_sizeless(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension"};
+  static const std::unordered_set<std::string_view> names = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension", "type"};
   return names.count(name.substr(name.rfind('.') + 1)) != 0;
 }
 

@@ -43,6 +43,9 @@ class ShapePlans {
   /// be other numbers at the same sizes.
   static std::shared_ptr<graph::Graph> with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized);
 
+  /// Whether a host value follows from sizes of open tensors alone.
+  static bool follows_from_sizes(const HostProgram& host, HostId id) { return follows_from(host, id, {}); }
+
  private:
   using Key = std::vector<std::int64_t>;
   std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;

@@ -724,3 +724,24 @@ def shared_variable_deleted(x, y):
 def list_of_sizes(x, y):
     shape = list(x.shape)
     return torch.reshape(x, [shape[0] // 2, 2] + shape[1:]).sum(1) + y[:2]
+
+
+@case
+def typing_annotation(x, y):
+    parts = torch.jit.annotate(typing.List[torch.Tensor], [])
+    parts.append(typing.cast(typing.Optional[torch.Tensor], x))
+    return torch.cat(parts) + typing.cast(typing.Tuple[int, torch.Tensor], y)
+
+
+class Makes(collections.OrderedDict):
+    def __getitem__(self, key):
+        kind = super().__getitem__(key)
+        return kind()
+
+
+MAKES = Makes(relu=torch.nn.ReLU, silu=torch.nn.SiLU)
+
+
+@case
+def made_by_name(x, y):
+    return MAKES["relu"](x) + MAKES["silu"](y)

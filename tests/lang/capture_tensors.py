@@ -429,3 +429,32 @@ def lstm_module(x, y):
 def gru_module(x, y):
     with torch.no_grad():
         return GRU(torch.stack([x, y]))[0]
+
+
+ORDER = [2, 0, 1]
+
+
+@case
+def index_of_list(x, y):
+    return x[[0, 2]] + y[:, ORDER][[1, -1]], x[[0, 1, 3], [2, 1, 0]], y[..., [True, False, True]].sum()
+
+
+@case
+def store_by_list(x, y):
+    z = x + 1
+    z[:, [0, 2]] = y[:, [2, 0]]
+    z[[1]] += 2
+    return z
+
+
+@case
+def type_conversion(x, y):
+    if x.type() == "torch.FloatTensor":
+        x = x.type(torch.float64)
+    return x + y.type(x.dtype) + y.type("torch.IntTensor")
+
+
+@case
+def size_given_as_tensor(x, y):
+    half = torch.div(x.size(0), 2, rounding_mode="trunc")
+    return x.view(half, 2, 3) * y.view(2, half, 3)

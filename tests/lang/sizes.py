@@ -30,6 +30,11 @@ def packed(x):
     return x + positions if (jumps[:, -1] == 0).all() else x
 
 
+def halves(x):
+    """A size that is computed by a tensor."""
+    return x.view(torch.div(x.size(0), 2, rounding_mode="trunc"), 2, x.size(1)).sum(1)
+
+
 def rows(count, width=8):
     return torch.arange(count * width, dtype=torch.float32).reshape(count, width) / (count * width)
 
@@ -51,6 +56,10 @@ def segments(function, inputs, dynamic=None):
     with dynrun.disable():
         torch.testing.assert_close(results, expected)
     return count
+
+
+def sizes_that_tensors_hold_stay_open():
+    assert segments(halves, [(rows(n),) for n in (4, 6, 10, 4, 30, 8)]) <= 2
 
 
 def a_segment_for_the_first_size_and_one_for_all_others():
@@ -168,7 +177,7 @@ def numbers_of_tensors_at_changing_sizes():
     assert segments(function, [(torch.randn(n, 4), torch.randint(1, n, (3,))) for n in (6, 6, 7, 9, 5, 12, 6)]) <= 2
 
 
-CASES = [packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 

@@ -1,0 +1,71 @@
+// Lists of numbers as indices of tensors: torch makes tensors of them behind the dispatcher.
+
+#include "guards/torch_python.h"
+#include "trace/recorder.h"
+
+#include <ATen/ATen.h>
+
+namespace dynrun::trace {
+
+using python::Ref;
+
+namespace {
+
+constexpr Py_ssize_t kMostNumbers = 65536;
+
+/// The tensor that torch makes of a list of whole numbers, or of truths, in an index. Undefined for another list.
+at::Tensor index_of_list(PyObject* list) {
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  if (count == 0 || count > kMostNumbers) return {};
+  const bool truths = PyBool_Check(PyList_GET_ITEM(list, 0));
+  std::vector<std::int64_t> numbers;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    int overflow = 0;
+    const bool fits = truths ? PyBool_Check(item) : PyLong_CheckExact(item);
+    numbers.push_back(fits ? PyLong_AsLongLongAndOverflow(item, &overflow) : 0);
+    if (!fits || overflow != 0) return {};
+  }
+  const c10::InferenceMode normal(false);
+  const UnrecordedScope unrecorded;
+  const at::Tensor index = at::tensor(numbers, at::kLong);
+  return truths ? index.to(at::kBool) : index;
+}
+
+}  // namespace
+
+/// In the slot of a tensor's index: a list of numbers that stay what they are becomes the tensor that torch makes of it, a constant of
+/// the graph that the program never gets at.
+void Recorder::make_index_of_lists(PyObject* tensor, PyObject** slot) {
+  const at::Device device = guards::tensor_of(tensor).device();
+  if (!(device.is_cpu() || device.is_cuda()) || vm::current_machine() != &machine_) return;
+  auto made_of = [&](PyObject* item) {
+    if (!PyList_CheckExact(item) || !resolve(item) || !resolve_deep(item)) return Ref();
+    at::Tensor index = index_of_list(item);
+    if (!index.defined()) return Ref();
+    {
+      const c10::InferenceMode normal(false);
+      const UnrecordedScope unrecorded;
+      index = index.to(device);
+    }
+    operators_.add_literal(index);
+    return Ref::steal(guards::wrap(index));
+  };
+  PyObject* key = *slot;
+  Ref made;
+  if (PyTuple_CheckExact(key)) {
+    Ref items = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(key)));
+    bool any = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
+      Ref item = made_of(PyTuple_GET_ITEM(key, i));
+      any = any || item;
+      PyTuple_SET_ITEM(items.get(), i, item ? item.release() : Py_NewRef(PyTuple_GET_ITEM(key, i)));
+    }
+    if (any) learn_fresh(items.get()), made = std::move(items);
+  } else {
+    made = made_of(key);
+  }
+  if (made) Ref old = Ref::steal(std::exchange(*slot, made.release()));
+}
+
+}  // namespace dynrun::trace
