@@ -206,7 +206,9 @@ Decision Session::probe() {
     return Decision::kResume;
   }
   const bool disabled = Engine::disabled_depth() > 0;
-  if (machine_.top != base_ && machine_.top->pc == 0 && (disabled || engine_.runs_apart(machine_.top->code->object))) {
+  // A segment of before that was known may end in the midst of what runs apart.
+  const bool may_hand_over = machine_.top != base_ && (machine_.top->pc == 0 || (!disabled && machine_.top->resumption == vm::Resumption::kNone));
+  if (may_hand_over && (disabled || engine_.runs_apart(machine_.top->code->object))) {
     handed_by_ = machine_.top->caller;
     handed_pc_ = handed_by_->pc;
     return Decision::kHandOver;
@@ -251,6 +253,7 @@ Decision Session::probe() {
   }
   if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
     if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false, ran_no_operator());
+    if (!never || entry.given_up) run_top_apart();
     detach();
     return Decision::kResume;
   }
@@ -385,6 +388,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
       step(1);
       if (fruitless_ > kMaxFruitless) {
         engine_.entry_at(trace::entry_point(base_, machine_.top)).given_up = true;
+        run_top_apart();
         detach();
       }
       return Decision::kExecute;
@@ -400,6 +404,7 @@ Decision Session::record(vm::Machine& machine, vm::Activation& activation, const
     case Flow::kDropped: {
       end_recording(false);
       if (refusal_) return Decision::kResume;
+      run_top_apart();
       detach();
       return Decision::kExecute;
     }
@@ -428,7 +433,7 @@ void Session::after(vm::Machine& machine, const Instruction& instruction, bool r
       break;
     case Flow::kDropped:
       end_recording(false);
-      if (!refusal_) detach();
+      if (!refusal_) run_top_apart(), detach();
       else state_ = State::kProbe;  // it is raised at the next instruction
       break;
     default: break;
@@ -467,6 +472,17 @@ void Session::close_visit(vm::Activation& activation) {
     }
   }
   visits_.erase(std::next(visit).base(), visits_.end());
+}
+
+/// What runs at the top is not worth recording: from now on its call alone is left out, not all that called it.
+void Session::run_top_apart() {
+  if (machine_.top == base_) return;
+  PyCodeObject* code = machine_.top->code->object;
+  // A frame that a replay rebuilt was never entered.
+  auto visit = std::find_if(visits_.rbegin(), visits_.rend(), [&](const Visit& open) { return open.activation == machine_.top && open.code == code; });
+  const bool known = visit != visits_.rend();
+  const bool tensors = known ? visit->tensors : Engine::handles_tensors(machine_.top->frame);
+  if (!tensors && !(known && visit->operators != operators_so_far()) && !engine_.gave_operators(code)) engine_.run_apart(code);
 }
 
 bool Session::follows(vm::Machine& machine, PyObject* generator) {

@@ -72,6 +72,7 @@ class Session final : public vm::Observer {
   std::uint64_t operators_so_far() const;
   void note_break();
   void close_visit(vm::Activation& activation);
+  void run_top_apart();
 
   Engine& engine_;
   vm::Machine& machine_;

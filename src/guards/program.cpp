@@ -395,13 +395,19 @@ void Program::check_distinct(std::vector<SourceId> written, std::vector<SourceId
 }
 
 bool Program::are_distinct(const Group& group, const std::vector<PyObject*>& registers) const {
-  std::vector<PyObject*> written;
-  for (SourceId source : group.written) written.push_back(registers[static_cast<std::size_t>(source)]);
+  // An object that has no dict yet gets one of its own: an address inside the object, which may be a dict itself, stands for it.
+  auto place = [&](SourceId source) {
+    const Source& dict = sources_[static_cast<std::size_t>(source)];
+    auto* found = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(source)]);
+    if (found != nullptr || dict.kind != SourceKind::kInstanceDict) return found;
+    auto* owner = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(dict.parent)]);
+    return owner ? owner + 1 : nullptr;
+  };
+  std::vector<const char*> written;
+  for (SourceId source : group.written) written.push_back(place(source));
   std::sort(written.begin(), written.end());
   if (written[0] == nullptr || std::adjacent_find(written.begin(), written.end()) != written.end()) return false;
-  return std::none_of(group.others.begin(), group.others.end(), [&](SourceId source) {
-    return std::binary_search(written.begin(), written.end(), registers[static_cast<std::size_t>(source)]);
-  });
+  return std::none_of(group.others.begin(), group.others.end(), [&](SourceId source) { return std::binary_search(written.begin(), written.end(), place(source)); });
 }
 
 void Program::check_null(SourceId source) { add(CheckKind::kNull, source); }
@@ -510,6 +516,7 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     PyErr_Clear();
     return absent;
   }
+  if (step.kind == CheckKind::kDistinct) return are_distinct(groups_[static_cast<std::size_t>(step.index)], registers);
   if (object == nullptr) return false;
   switch (step.kind) {
     case CheckKind::kType: return type_holds(types_[static_cast<std::size_t>(step.index)], Py_TYPE(object));
@@ -550,7 +557,6 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
     case CheckKind::kToken: return dynrun_resets(object, step.object.get());
     case CheckKind::kSame: return object == registers[static_cast<std::size_t>(step.index)];
     case CheckKind::kNotSame: return object != registers[static_cast<std::size_t>(step.index)];
-    case CheckKind::kDistinct: return are_distinct(groups_[static_cast<std::size_t>(step.index)], registers);
     case CheckKind::kNoInstanceDict: {
       PyObject* dict = instance_dict(object);
       bool absent = dict == nullptr || PyDict_GetItemWithError(dict, step.object.get()) == nullptr;

@@ -25,7 +25,7 @@ FULL_RUNS = {"cli": [(), ("--vm=all",)],
 FUZZ_MODES = ("plain", "extern", "extern+guards", "extern+drop", "extern+first", "extern+verify", "extern+open", "open+verify")
 FULL_RUNS["fuzz"] = [("--seed=2000", "--count=700", f"--modes={mode}") for mode in FUZZ_MODES]
 QUICK_RUNS["fuzz"] = [("--seed=2000", "--count=50", "--modes=extern")]
-MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "sizes.py"), "models": ("backends.py",)}  # beside run.py, each run once
+MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "settled.py", "sizes.py"), "models": ("backends.py",)}  # beside run.py, each run once
 SLOW_PROGRAMS = ("backends.py",)  # not in a quick run
 LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
