@@ -150,12 +150,29 @@ bool decided_by_data(const graph::Node& node, const ValueOf& value) {
   return any;
 }
 
+/// What an operator says of tensors without memory. Those of libraries and programs are not run on numbers that were made up: few check
+/// their indices, and nobody knows what else they do.
+bool ask_without_memory(const graph::Node& node, const ValueOf& value, torch::jit::Stack& stack) {
+  if (!node.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
+  push_arguments(node, value, stack);
+  try {
+    const ModeGuard mode(node.mode);
+    call(node, stack);
+  } catch (const std::exception&) {
+    stack.clear();
+    return false;
+  }
+  auto plain = [](const at::Tensor& tensor) { return !tensor.defined() || (tensor.is_meta() && tensor.layout() == at::kStrided); };
+  return std::all_of(stack.begin(), stack.end(), [&](const c10::IValue& result) { return result.isTensor() && plain(result.toTensor()); });
+}
+
 }  // namespace
 
 bool try_out(const graph::Node& node, const graph::Graph& recorded, const ValueOf& value, torch::jit::Stack& stack) {
   stack.clear();
   if (decided_by_data(node, value) || node.op.hasTag(at::Tag::inplace_view)) return false;
   const Unseen unseen;
+  if (node.op.operator_name().name.rfind("aten::", 0) != 0) return !node.op.schema().is_mutable() && ask_without_memory(node, value, stack);
   try {
     stack = run_once(node, recorded, value, 0);
   } catch (const std::exception&) {
