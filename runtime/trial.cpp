@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
@@ -26,14 +27,16 @@ class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-/// What a trial must leave as it is: the random stream, warnings, profilers.
+/// What a trial must leave as it is: the random stream, warnings, profilers, and the program's hooks on tensors that autograd saves.
 class Unseen {
  public:
-  Unseen() : generator_(at::detail::getDefaultCPUGenerator()), warnings_(&silence_) {
+  Unseen() : generator_(at::detail::getDefaultCPUGenerator()), hooks_(at::SavedTensorDefaultHooks::get_tls_state()), warnings_(&silence_) {
+    at::SavedTensorDefaultHooks::set_tls_state({});
     const std::lock_guard<std::mutex> lock(generator_.mutex());
     state_ = generator_.get_state();
   }
   ~Unseen() {
+    at::SavedTensorDefaultHooks::set_tls_state(hooks_);
     const std::lock_guard<std::mutex> lock(generator_.mutex());
     generator_.set_state(state_);
   }
@@ -43,6 +46,7 @@ class Unseen {
  private:
   at::Generator generator_;
   at::Tensor state_;
+  at::impl::SavedTensorDefaultHooksTLS hooks_;
   Silence silence_;
   c10::WarningUtils::WarningHandlerGuard warnings_;
   at::RecordFunctionGuard unprofiled_{false};
