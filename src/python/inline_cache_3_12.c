@@ -159,8 +159,8 @@ static void fill_load(DynrunInlineCache* cache, PyObject* owner, PyObject* name)
     if (is_own_slot(type, found)) {
       cache->index = (int32_t)((PyMemberDescrObject*)found)->d_member->offset;
       cache->plan = kSlot;
-    } else if (Py_IS_TYPE(found, &PyProperty_Type)) {
-      cache->plan = kProperty;
+    } else if (Py_IS_TYPE(found, &PyProperty_Type) && type->tp_getattro == PyObject_GenericGetAttr) {
+      cache->plan = kProperty;  // where it raises AttributeError, no __getattr__ is asked
     }
     return;
   }

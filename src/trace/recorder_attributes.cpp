@@ -307,7 +307,15 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
   PyObject* getter = nullptr;
   SourceId source = kNoSource;
-  switch (look_up(owner, name, &getter, &source)) {
+  const Attribute found = look_up(owner, name, &getter, &source);
+  static PyObject* const getattr_name = interned("__getattr__");
+  if ((found == Attribute::kCallGetter || found == Attribute::kCallDescriptor) && _PyType_Lookup(Py_TYPE(owner), getattr_name) != nullptr) {
+    // Where it raises AttributeError, the class's __getattr__ is asked: C code does both.
+    Flow flow = prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
+    pending_.passes_through = records_sizes();
+    return flow;
+  }
+  switch (found) {
     case Attribute::kValue: return Flow::kRun;
     case Attribute::kRun: return prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
     case Attribute::kCallGetter: return push(activation, in, getter, {owner}, 1, nullptr, 1, vm::Continuation::kPushResult, nullptr, method);
