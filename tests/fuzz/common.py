@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import functools
 import itertools
+import json
 import math
 import re
 import types
@@ -492,6 +493,38 @@ class Peer:
         return self.n
 
 
+class Asking:
+    """Attributes whose getters may raise AttributeError, so that __getattr__ is asked."""
+    names = 0
+
+    @property
+    def level(self):
+        return self.given + 1
+
+    @property
+    def scaled(self):
+        return self.kept * 0.5
+
+    def __getattr__(self, name):
+        Asking.names = (Asking.names + 1) % 5
+        if name in ("level", "scaled"):
+            return 3
+        raise AttributeError(name)
+
+
+class Ledger(dict):
+    """Methods that pass on to C's own behind super(), where code that nobody sees through stands in between."""
+    made = 0
+
+    @classmethod
+    def fromkeys(cls, keys, value=None):
+        cls.made = (cls.made + 1) % 7
+        return super().fromkeys(json.loads(keys), value)
+
+    def get(self, key, otherwise=None):
+        return super().get(json.loads(key), otherwise)
+
+
 SPACE = """
 level, scale, table = 1, 0.5, {}
 
@@ -504,6 +537,7 @@ def scaled(v):
     return v * level * scale + len(table)
 """
 left, right = PEERS = [Peer(seq(1, 1)), Peer(seq(1, 1, start=2.0))]
+asking = Asking()
 space = types.ModuleType("space")
 exec(SPACE, vars(space))
 LOG = []
@@ -516,7 +550,7 @@ optimizer = torch.optim.SGD([net.w, net.b], lr=0.1)
 hooks = []
 '''
 CODE = compile(SOURCE, "common_source", "exec")
-MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "types": types, "torch": torch, "seq": seq}
+MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "json": json, "types": types, "torch": torch, "seq": seq}
 SHARED = {"__name__": "__main__", **MODULES}
 exec(compile(SHARED_SOURCE, "common_source", "exec"), SHARED)
 LIBRARY = SHARED["library"]  # its operators live as long

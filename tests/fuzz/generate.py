@@ -415,7 +415,7 @@ class Program:
         return HEAD_DRIVER + "\n".join(line for line in lines if line) + "\n"
 
 
-HEAD = '''import collections, contextlib, copy, dataclasses, enum, functools, gc, inspect, itertools, logging, math, operator, random, sys, time, traceback, types, typing, warnings
+HEAD = '''import collections, contextlib, copy, dataclasses, enum, functools, gc, inspect, itertools, json, logging, math, operator, random, sys, time, traceback, types, typing, warnings
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
