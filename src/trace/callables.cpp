@@ -268,32 +268,23 @@ void build_callable_table() {
   add_builtins();  // last: a shared object keeps the stricter class
 }
 
-/// The descriptor behind a method bound to a class: one of its metaclass's, or a class method of its own. Borrowed, or null.
-PyObject* behind_class_method(PyObject* function) {
-  auto* self = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(function));
-  PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
+PyObject* descriptor_in(PyObject* mro, PyMethodDef* method) {
   Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
-  for (PyObject* mro : {self->tp_mro, Py_TYPE(self)->tp_mro}) {
-    for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); i++) {
-      Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
-      PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
-      bool descriptor = found && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type);
-      if (descriptor && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
-    }
+  for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); i++) {
+    Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
+    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
+    bool descriptor = found && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type);
+    if (descriptor && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
   }
+  PyErr_Clear();
   return nullptr;
 }
 
-/// The descriptor, of one of the object's classes, that a built-in method bound to the object is of. Borrowed, or null.
-static PyObject* behind_bound_method(PyObject* self, PyObject* function, PyObject* name) {
+/// The descriptor behind a method bound to an object: one of its classes', or, of a class, one of its own. Borrowed, or null.
+static PyObject* behind_bound_method(PyObject* self, PyObject* function) {
   PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
-  PyObject* mro = Py_TYPE(self)->tp_mro;
-  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); i++) {
-    const Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
-    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
-    if (found && Py_TYPE(found) == &PyMethodDescr_Type && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
-  }
-  return nullptr;
+  PyObject* own = PyType_Check(self) ? descriptor_in(reinterpret_cast<PyTypeObject*>(self)->tp_mro, method) : nullptr;
+  return own ? own : descriptor_in(Py_TYPE(self)->tp_mro, method);
 }
 
 PyObject* bound_object(PyObject* function) {
@@ -308,7 +299,7 @@ CallKind classify_callable(PyObject* callable) {
   // A method bound to an object: judged by the unbound one.
   if (PyCFunction_Check(callable)) {
     if (PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable))) {
-      PyObject* descriptor = behind_class_method(callable);
+      PyObject* descriptor = behind_bound_method(PyCFunction_GET_SELF(callable), callable);
       found = descriptor ? table().find(descriptor) : table().end();
       return found == table().end() ? CallKind{} : found->second;
     }
@@ -317,7 +308,7 @@ CallKind classify_callable(PyObject* callable) {
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
       found = descriptor ? table().find(descriptor) : table().end();
       if (found != table().end()) return found->second;
-      descriptor = name ? behind_bound_method(self, callable, name.get()) : nullptr;  // the class has one of its own, which calls super()'s
+      descriptor = behind_bound_method(self, callable);  // the class has one of its own, which calls super()'s
       found = descriptor ? table().find(descriptor) : table().end();
       if (found != table().end()) return found->second;
     }

@@ -62,6 +62,9 @@ python::Ref import_path(const std::string& path);
 /// The object that a built-in method is bound to, borrowed; null for a module's function, a class's static one, or pybind11's.
 PyObject* bound_object(PyObject* function);
 
+/// The descriptor of a C method, or C class method, in one of these classes, borrowed; null where none of them has it.
+PyObject* descriptor_in(PyObject* mro, PyMethodDef* method);
+
 /// The class of a C callable: a built-in function or method, a method descriptor, a slot wrapper or a built-in type.
 CallKind classify_callable(PyObject* callable);
 

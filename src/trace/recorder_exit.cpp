@@ -385,18 +385,6 @@ RecipeId Recorder::recipe_generator(PyObject* object) {
 
 namespace {
 
-/// The descriptor of a C method in one of these classes, borrowed; null where none of them has it.
-PyObject* descriptor_in(PyObject* mro, PyTypeObject* kind, PyMethodDef* method) {
-  Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
-  for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); i++) {
-    Ref dict = Ref::steal(PyType_GetDict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i))));
-    PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name.get()) : nullptr;
-    if (found && Py_TYPE(found) == kind && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) return found;
-  }
-  PyErr_Clear();
-  return nullptr;
-}
-
 /// Whether the attribute of that name is that very method, so that it can be read again.
 bool is_own_attribute(PyObject* self, PyObject* method, PyObject* name) {
   if (Py_TYPE(self)->tp_getattro != (PyType_Check(self) ? PyType_Type.tp_getattro : PyObject_GenericGetAttr)) return false;
@@ -415,10 +403,11 @@ RecipeId Recorder::recipe_builtin_method(PyObject* object) {
   const RecipeId child = recipe(self);
   if (child == kNullRecipe) return kNullRecipe;
   RecipeBook& book = segment_->recipes;
-  if (PyObject* found = descriptor_in(Py_TYPE(self)->tp_mro, &PyMethodDescr_Type, method))
+  if (PyObject* found = descriptor_in(Py_TYPE(self)->tp_mro, method); found && Py_TYPE(found) == &PyMethodDescr_Type)
     return book.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(found, "__get__")), {child}, {}});
-  if (PyObject* found = PyType_Check(self) ? descriptor_in(reinterpret_cast<PyTypeObject*>(self)->tp_mro, &PyClassMethodDescr_Type, method) : nullptr)
-    return book.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(found, "__get__")), {recipe(Py_None), child}, {}});
+  PyObject* of_class = PyType_Check(self) ? descriptor_in(reinterpret_cast<PyTypeObject*>(self)->tp_mro, method) : nullptr;
+  if (of_class && Py_TYPE(of_class) == &PyClassMethodDescr_Type)
+    return book.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(of_class, "__get__")), {recipe(Py_None), child}, {}});
   Ref name = Ref::steal(PyUnicode_FromString(method->ml_name));
   return name && is_own_attribute(self, object, name.get()) ? book.add({RecipeKind::kBuiltinMethod, 0, name, {child}, {}}) : kNullRecipe;
 }

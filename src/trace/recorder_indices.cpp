@@ -14,7 +14,7 @@ namespace {
 constexpr Py_ssize_t kMostNumbers = 65536;
 
 /// The tensor that torch makes of a list of whole numbers, or of truths, in an index. Undefined for another list.
-at::Tensor index_of_list(PyObject* list) {
+at::Tensor index_of_list(PyObject* list, at::Device device) {
   const Py_ssize_t count = PyList_GET_SIZE(list);
   if (count == 0 || count > kMostNumbers) return {};
   const bool truths = PyBool_Check(PyList_GET_ITEM(list, 0));
@@ -28,8 +28,7 @@ at::Tensor index_of_list(PyObject* list) {
   }
   const c10::InferenceMode normal(false);
   const UnrecordedScope unrecorded;
-  const at::Tensor index = at::tensor(numbers, at::kLong);
-  return truths ? index.to(at::kBool) : index;
+  return at::tensor(numbers, at::kLong).to(device, truths ? at::kBool : at::kLong);
 }
 
 }  // namespace
@@ -41,13 +40,8 @@ void Recorder::make_index_of_lists(PyObject* tensor, PyObject** slot) {
   if (!(device.is_cpu() || device.is_cuda()) || vm::current_machine() != &machine_) return;
   auto made_of = [&](PyObject* item) {
     if (!PyList_CheckExact(item) || !resolve(item) || !resolve_deep(item)) return Ref();
-    at::Tensor index = index_of_list(item);
+    const at::Tensor index = index_of_list(item, device);
     if (!index.defined()) return Ref();
-    {
-      const c10::InferenceMode normal(false);
-      const UnrecordedScope unrecorded;
-      index = index.to(device);
-    }
     operators_.add_literal(index);
     return Ref::steal(guards::wrap(index));
   };
