@@ -285,6 +285,7 @@ Program::Step& Program::add(CheckKind kind, SourceId source, PyObject* object) {
 
 std::int32_t Program::type_record(PyTypeObject* type) {
   auto [at, fresh] = type_index_.try_emplace(type, static_cast<std::int32_t>(types_.size()));
+  const std::int32_t index = at->second;
   if (fresh) {
     TypeRecord record;
     record.type = type;
@@ -292,37 +293,32 @@ std::int32_t Program::type_record(PyTypeObject* type) {
       record.weak = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(type), nullptr));
       PyUnstable_Type_AssignVersionTag(type);
       record.version = type->tp_version_tag;
+      record.special = SpecialMethods::of(type);
     }
     types_.push_back(std::move(record));
+    require_special_methods(Py_TYPE(type));  // what `isinstance` and the like ask a class for
   }
-  return at->second;
+  return index;
 }
 
 void Program::note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* found) {
   if (is_static_type(type) && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return;
   TypeRecord& record = types_[static_cast<std::size_t>(type_record(type))];
-  for (const Lookup& known : record.lookups) {
-    if (known.name.get() == name) return;
-  }
-  Lookup lookup;
-  lookup.name = Ref::borrow(name);
-  lookup.found = found;
-  if (found != nullptr) {
-    lookup.weak = Ref::steal(PyWeakref_NewRef(found, nullptr));
-    if (!lookup.weak) {
-      PyErr_Clear();
-      lookup.strong = Ref::borrow(found);
-    }
-  }
-  record.lookups.push_back(std::move(lookup));
+  const bool known = std::any_of(record.lookups.begin(), record.lookups.end(), [&](const ClassLookup& lookup) { return lookup.name() == name; });
+  if (!known) record.lookups.emplace_back(name, found);
 }
 
 void Program::require_unchanged(PyTypeObject* type) {
   if (is_static_type(type)) return;
+  types_[static_cast<std::size_t>(type_record(type))].strict = true;
+  require_special_methods(type);
+}
+
+void Program::require_special_methods(PyTypeObject* type) {
+  if (is_static_type(type)) return;
   auto index = static_cast<std::size_t>(type_record(type));
-  types_[index].strict = true;
   // Checked even when no object of the class is: through the class itself.
-  check_is_type(constant(reinterpret_cast<PyObject*>(type)), type);
+  if (!std::exchange(types_[index].held, true)) check_is_type(constant(reinterpret_cast<PyObject*>(type)), type);
 }
 
 bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
@@ -331,10 +327,8 @@ bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
   if (type->tp_version_tag == record.version && record.version != 0) return true;
   if (record.strict) return false;
   if (PyWeakref_GET_OBJECT(record.weak.get()) != reinterpret_cast<PyObject*>(type)) return false;
-  for (const Lookup& lookup : record.lookups) {
-    if (lookup.weak && PyWeakref_GET_OBJECT(lookup.weak.get()) != lookup.found) return false;
-    if (_PyType_Lookup(type, lookup.name.get()) != lookup.found) return false;
-  }
+  if (!std::all_of(record.lookups.begin(), record.lookups.end(), [&](const ClassLookup& lookup) { return lookup.holds(type); })) return false;
+  if (!record.special->hold(type)) return false;
   PyUnstable_Type_AssignVersionTag(type);
   record.version = type->tp_version_tag;
   return true;
@@ -415,6 +409,7 @@ void Program::check_null(SourceId source) { add(CheckKind::kNull, source); }
 void Program::truncate(std::size_t steps) {
   // Sources whose read is cut off stay known by path but must be read again: forget their paths.
   for (std::size_t i = steps; i < steps_.size(); i++) {
+    if (steps_[i].kind == CheckKind::kIsType) types_[static_cast<std::size_t>(steps_[i].index)].held = false;
     if (steps_[i].kind != CheckKind::kRead) continue;
     for (auto at = paths_.begin(); at != paths_.end(); ++at) {
       if (at->second == steps_[i].source) {

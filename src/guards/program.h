@@ -5,6 +5,7 @@
 // Nothing here keeps a model alive: types and functions are held weakly or compared by content; what is held strongly are
 // immutable constants, code objects and built-in functions. Addresses are compared only while their owner is known to live.
 
+#include "guards/class_lookup.h"
 #include "guards/source.h"
 #include "graph/graph.h"
 #include "python/frame.h"
@@ -116,6 +117,8 @@ class Program {
 
   /// C code looked up methods of `type` on its own: any change to the class fails the guards.
   void require_unchanged(PyTypeObject* type);
+  /// C code is given an object of `type`, made here or found by it: the class keeps its special methods.
+  void require_special_methods(PyTypeObject* type);
 
   /// Later steps are attributed to this source line of the caller's.
   void set_line(std::int32_t line) { line_ = line; }
@@ -164,17 +167,14 @@ class Program {
     std::int32_t line = -1;
     python::Ref object;
   };
-  struct Lookup {
-    python::Ref name;
-    PyObject* found = nullptr;    // borrowed, compared only while `weak` lives or when held by `strong`
-    python::Ref weak, strong;
-  };
   struct TypeRecord {
     PyTypeObject* type = nullptr;
     python::Ref weak;             // null for a static type
     mutable unsigned version = 0;
-    bool strict = false;
-    std::vector<Lookup> lookups;
+    bool strict = false;          // any change fails, not only to what was looked up
+    bool held = false;            // checked through the class itself
+    std::vector<ClassLookup> lookups;
+    std::shared_ptr<const SpecialMethods> special;
   };
 
   std::int32_t type_record(PyTypeObject* type);

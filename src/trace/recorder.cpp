@@ -353,17 +353,22 @@ Flow Recorder::cut_afterwards(bool raised) {
   return Flow::kCut;
 }
 
-/// A Python function that C code found on its own, by the classes of the operands: those must not change.
+/// A Python function that C code called. Which one it found may hang on the classes of the operands and of what it was given.
 void Recorder::learn_called_by_c(vm::Activation& activation) {
+  if (outer_pending_.empty()) return;
   PyObject* function = activation.frame->function;
-  if (resolve(function) || outer_pending_.empty()) return;
-  for (const Ref& operand : outer_pending_.back().second.operands) {
-    if (!operand) continue;
-    guards_.require_unchanged(Py_TYPE(operand.get()));
-    if (PyType_Check(operand.get())) guards_.require_unchanged(reinterpret_cast<PyTypeObject*>(operand.get()));
+  if (!resolve(function)) {
+    for (const Ref& operand : outer_pending_.back().second.operands) {
+      if (!operand) continue;
+      guards_.require_unchanged(Py_TYPE(operand.get()));
+      if (PyType_Check(operand.get())) guards_.require_unchanged(reinterpret_cast<PyTypeObject*>(operand.get()));
+    }
+    learn_external(function, guards_.constant(function));
+    learn_function_defaults(function);
   }
-  learn_external(function, guards_.constant(function));
-  learn_function_defaults(function);
+  for (int i = 0; i < activation.code->object->co_argcount; i++) {
+    if (PyObject* argument = activation.locals()[i]) guards_.require_special_methods(Py_TYPE(argument));
+  }
   entered(*vm::current_machine(), activation);
   frames_--;
 }

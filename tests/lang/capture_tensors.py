@@ -35,6 +35,13 @@ block = Block().eval()
 
 
 @case
+def divided_twice(x, y):
+    whole = x // 2
+    kept = (whole,), (x,), (y,)
+    return whole + y // 3 + kept[0][0]
+
+
+@case
 def module_list(x, y):
     for layer in block.layers:
         x = layer(x)
