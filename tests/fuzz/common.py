@@ -525,6 +525,26 @@ class Ledger(dict):
         return super().get(json.loads(key), otherwise)
 
 
+class Mark:
+    """A class that is given special methods, and loses them, while C code uses its objects."""
+    count = 0
+
+    def __init__(self, n):
+        self.n = n
+
+    def __lt__(self, other):
+        return self.n < other.n
+
+    def __repr__(self):
+        return f"Mark({self.n})"
+
+
+def unmark():
+    for name in ("__bool__", "__len__", "__eq__", "__hash__", "__add__", "__radd__"):
+        if name in vars(Mark):
+            delattr(Mark, name)
+
+
 SPACE = """
 level, scale, table = 1, 0.5, {}
 
@@ -538,6 +558,7 @@ def scaled(v):
 """
 left, right = PEERS = [Peer(seq(1, 1)), Peer(seq(1, 1, start=2.0))]
 asking = Asking()
+MARKS = [Mark(1), Mark(2), Mark(3)]
 space = types.ModuleType("space")
 exec(SPACE, vars(space))
 LOG = []

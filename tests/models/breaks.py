@@ -24,7 +24,8 @@ def work(x, times=9):
 
 
 def square():
-    return torch.randn(8, 8, generator=torch.Generator().manual_seed(0)).abs()
+    """The same numbers on every device."""
+    return torch.randn(8, 8, generator=torch.Generator().manual_seed(0), device="cpu").abs().to(torch.get_default_device())
 
 
 @case("no break, 36 ops")
@@ -132,7 +133,13 @@ def numpy_in_the_middle():
         x = work(x, 4)
         x = torch.from_numpy(x.numpy() * 2)
         return work(x, 5)
-    return function, (square(),)
+
+    def through_the_host(x):
+        x = work(x, 4)
+        x = torch.from_numpy(x.cpu().numpy() * 2).to(x.device)
+        return work(x, 5)
+    x = square()
+    return through_the_host if x.is_cuda else function, (x,)
 
 
 @case("with and finally around a print")

@@ -17,7 +17,8 @@ def case(name):
 
 
 def seeded(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+    """The same numbers on every device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), device="cpu").to(torch.get_default_device())
 
 
 @case("4-op function")

@@ -4,6 +4,7 @@ The peer is a child process of plain python that makes the same case and times w
 torch.compile and dynrun one after the other. One intra-op thread; what the cases print goes to the null device.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -34,10 +35,15 @@ def quiet():
 
 
 def microseconds(call, calls):
-    """Of one call, mean of `calls`."""
+    """Of one call, mean of `calls`, with what they leave a GPU to do."""
+    import torch
+
+    wait = torch.cuda.synchronize if torch.cuda.is_initialized() else lambda: None
+    wait()
     began = time.perf_counter()
     for _ in range(calls):
         call()
+    wait()
     return (time.perf_counter() - began) * 1e6 / calls
 
 
@@ -49,12 +55,13 @@ def batch_of(call):
     return calls
 
 
-def make(suite, name):
+def make(suite, name, device):
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(0)  # the same weights on every side
-    return cases(suite)[name]()
+    with torch.device(device) if device != "cpu" else contextlib.nullcontext():
+        return cases(suite)[name]()
 
 
 def count_frames(frames):
@@ -94,13 +101,13 @@ def peer_main(options):
         answers.flush()
 
     with torch.no_grad():
-        function, args = make(options.suite, options.models)
+        function, args = make(options.suite, options.models, options.device)
         sides = {"eager": harness.thunk(function, args)}
         frames = {}
         if "compile" in options.peer_child:
             frames = {"ok": 0, "total": 0}
             count_frames(frames)
-            compiled, args = make(options.suite, options.models)  # objects of its own: cases keep state
+            compiled, args = make(options.suite, options.models, options.device)  # objects of its own: cases keep state
             sides["compile"] = harness.thunk(torch.compile(compiled), args)
         for name, call in list(sides.items()):
             try:
@@ -120,7 +127,7 @@ class Peer:
     """The plain python child of one case; `sides` are what it can time."""
 
     def __init__(self, suite, name, wanted, options):
-        command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name]
+        command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name, "--device", options.device]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
         environment["OMP_NUM_THREADS"] = "1"
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -156,8 +163,8 @@ def measure(suite, name, options, dynrun):
     stream = quiet()
     del stream
     with torch.no_grad():
-        reference, args = make(suite, name)
-        function, own_args = make(suite, name)
+        reference, args = make(suite, name, options.device)
+        function, own_args = make(suite, name, options.device)
         call = harness.thunk(function, own_args)
         eager = harness.eagerly(dynrun, harness.thunk(reference, args))
         expected = [eager() for _ in range(FIRST_CALLS + 1)]

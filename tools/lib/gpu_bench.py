@@ -208,40 +208,58 @@ def run_peer(label, peer, options):
 
 
 def run(options, dynrun):
+    """`tools/bench gpu`: the anchor models, or those that are named."""
     import zoo
 
     if not has_gpu():
         sys.exit("tools/bench gpu: there is no GPU that torch can use")
     if options.peer_child:
         return peer_main(options)
-    failed = 0
     peers = tuple(options.peer_names.split(",")) if options.peer_names else PEERS if options.peers else ()
-    for dtype, batch in SUITES:
-        if options.only and f"{dtype}:{batch}" not in options.only.split(","):
-            continue
+    suites = [suite for suite in SUITES if not options.only or f"{suite[0]}:{suite[1]}" in options.only.split(",")]
+    return print_suites(suites, [entry for entry in zoo.select(options.models) if entry.anchor or options.models], peers, options, dynrun)
+
+
+def run_models(options, dynrun):
+    """`tools/bench models --device cuda`: the whole list, one item a call."""
+    import zoo
+
+    if not has_gpu():
+        sys.exit("tools/bench models --device cuda: there is no GPU that torch can use")
+    return print_suites([("float32", 1), ("bfloat16", 1)], zoo.select(options.models), (), options, dynrun)
+
+
+def print_suites(suites, entries, peers, options, dynrun):
+    passed = failed = 0
+    for dtype, batch in suites:
         print(f"{dtype}, batch {batch}: {'eager ms':>16} {'dynrun ms':>9} {'ratio':>7} {'host us':>8} {'first s':>8} {'segs':>4}" + "".join(f" {peer:>9}" for peer in peers), flush=True)
         ratios = {side: [] for side in ("dynrun", *peers)}
-        for entry in [entry for entry in zoo.select(options.models) if entry.anchor or options.models]:
-            answer = harness.in_child(measure, entry.name, dtype, batch, options, dynrun)
-            if "error" in answer:
-                failed += 1
-                print(f"{entry.name:<20} failed: {answer['error']}", flush=True)
-                continue
-            row = answer["value"]
-            ratios["dynrun"].append(row["eager"] / row["dynrun"])
-            line = f"{entry.name:<22} {row['eager']:>9.3f} {row['dynrun']:>9.3f} {ratios['dynrun'][-1]:>6.2f}x {row['host']:>8.0f} {row['first']:>8.2f} {row['segments']:>4}"
-            for peer in peers:
-                found = run_peer(f"{entry.name}|{dtype}|{batch}", peer, options)
-                if found:
-                    ratios[peer].append(row["eager"] / found["peer"])
-                line += f" {found['peer']:>9.3f}" if found else f" {'fails':>9}"
-            print(line, flush=True)
-            for problem in row["problems"]:
-                print(f"    ! {problem}", flush=True)
-            failed += any(not problem.startswith("note") for problem in row["problems"])
+        for entry in entries:
+            right = print_row(entry.name, dtype, batch, ratios, options, dynrun)
+            passed, failed = passed + right, failed + (not right)
         print("geomean over eager: " + ", ".join(f"{side} {harness.geomean(values):.2f}x of {len(values)}" for side, values in ratios.items()), flush=True)
-    print(f"{failed} failed")
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def print_row(name, dtype, batch, ratios, options, dynrun):
+    """Measures a model and its peers, whose ratios over eager are added to `ratios`; whether all was right."""
+    answer = harness.in_child(measure, name, dtype, batch, options, dynrun)
+    if "error" in answer:
+        print(f"{name:<20} failed: {answer['error']}", flush=True)
+        return False
+    row = answer["value"]
+    ratios["dynrun"].append(row["eager"] / row["dynrun"])
+    line = f"{name:<22} {row['eager']:>9.3f} {row['dynrun']:>9.3f} {ratios['dynrun'][-1]:>6.2f}x {row['host']:>8.0f} {row['first']:>8.2f} {row['segments']:>4}"
+    for peer in [side for side in ratios if side != "dynrun"]:
+        found = run_peer(f"{name}|{dtype}|{batch}", peer, options)
+        if found:
+            ratios[peer].append(row["eager"] / found["peer"])
+        line += f" {found['peer']:>9.3f}" if found else f" {'fails':>9}"
+    print(line, flush=True)
+    for problem in row["problems"]:
+        print(f"    ! {problem}", flush=True)
+    return not any(not problem.startswith("note") for problem in row["problems"])
 
 
 def has_gpu():
