@@ -2,6 +2,8 @@
 
 #include "lowering/lower.h"
 
+#include "graph/text.h"
+#include "graph/visit.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gradient_prefix.h"
 #include "lowering/passes/passes.h"
@@ -50,25 +52,51 @@ bool is_plain(const graph::Value& value, c10::Device device) {
   return value.is_tensor() && value.tensor().device == device && value.tensor().strides.size() == value.tensor().sizes.size();
 }
 
-/// Gradients, autocast, host values, lazily conjugated or negated tensors, other devices and layouts, changes of mode: libtorch's own operators, one by one.
-bool must_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
+/// Which values the operators and outputs name: numbers and literals that became part of an operator leave theirs behind.
+std::vector<bool> used_values(const graph::Graph& graph) {
+  std::vector<bool> used(graph.values.size(), false);
+  auto note = [&](graph::ValueId id) {
+    if (id != graph::kNoValue) used[static_cast<std::size_t>(id)] = true;
+  };
+  for (const graph::Node& node : graph.nodes) {
+    graph::visit_values(node, note);
+    std::for_each(node.outputs.begin(), node.outputs.end(), note);
+  }
+  std::for_each(graph.outputs.begin(), graph.outputs.end(), note);
+  return used;
+}
+
+/// Why libtorch's own operators run, one by one: gradients, autocast, host values, lazily conjugated or negated tensors, other
+/// devices and layouts, changes of mode. Nothing where kernels can be made.
+std::optional<std::string> reason_to_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   bool needs_grad = false;
   const c10::Device device = device_of(graph);
-  if (!is_served(device)) return true;
+  if (graph.nodes.empty()) return "it has no operators";
+  if (!is_served(device)) return "its device is " + device.str();
   // Whoever runs the graph does so under the same switch (TorchState).
-  if (device.is_cuda() && at::autocast::is_autocast_enabled(at::kCUDA)) return true;
+  if (device.is_cuda() && at::autocast::is_autocast_enabled(at::kCUDA)) return "autocast is on";
   for (const at::Tensor& example : examples) {
-    if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return true;
+    if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return "an input is conjugated, negated or without memory";
   }
-  for (const graph::Value& value : graph.values) {
-    if (!is_plain(value, device) || value.tensor().lazy) return true;
+  const std::vector<bool> used = used_values(graph);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const graph::Value& value = graph.values[i];
+    if (!used[i]) continue;
+    if (!is_plain(value, device) || value.tensor().lazy) return "%" + value.name + " is no plain tensor of " + device.str();
     needs_grad = needs_grad || value.tensor().requires_grad;
   }
   for (const graph::Node& node : graph.nodes) {
-    if (node.mode.autocast || (node.mode.grad_enabled && needs_grad)) return true;
-    if (node.mode.inference != graph.nodes.front().mode.inference) return true;
+    if (node.mode.autocast) return "autocast is on for " + node.op_name();
+    if (node.mode.grad_enabled && needs_grad) return "gradients are needed of " + node.op_name();
+    if (node.mode.inference != graph.nodes.front().mode.inference) return "the inference mode changes at " + node.op_name();
   }
-  return graph.nodes.empty();
+  return std::nullopt;
+}
+
+bool must_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  const std::optional<std::string> reason = reason_to_replay(graph, examples);
+  if (reason && options.dump) options.dump("graph is not compiled", *reason + "\n");
+  return reason.has_value();
 }
 
 /// A pass may have changed the layout of a value that is handed out: copy it back into eager's.
@@ -146,14 +174,19 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
 struct Variant {
   bool channels_last = false;  // what convolutions give
   bool split_linear = false;   // biases behind products
+  bool align_linear = false;   // products of oddly many features in two parts
 };
 
 Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, Variant variant = {}) {
   Program program = functionalise(*graph, examples, options);
   program.device = device_of(*graph);
   program.channels_last = variant.channels_last;
-  if (program.hidden_alias) return {runtime::make_replayer(graph), {}};
+  if (program.hidden_alias) {
+    if (options.dump) options.dump("graph is not compiled", "a result shares memory with another value as no view tells\n");
+    return {runtime::make_replayer(graph), {}};
+  }
   run_passes(program, options);
+  if (variant.align_linear && !align_linear(program)) return {};
   if (variant.split_linear && !split_linear_bias(program)) return {};
   std::vector<Unit> units = units_of(program);
   Lowered lowered;
@@ -171,7 +204,7 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   };
   if (!device_of(*graph).is_cuda()) return compile(std::move(graph), examples, options);
 #ifdef DYNRUN_CUDA
-  Variant best{has("aten::conv2d"), false};
+  Variant best{has("aten::conv2d"), false, false};
   Lowered chosen = compile(graph, examples, options, best);
   if (options.shared != nullptr || !chosen.repeatable) return chosen;
   const int device = device_of(*graph).index();
@@ -184,8 +217,9 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
     if (other_time >= *time) return;
     time = other_time, best = variant, chosen = std::move(other);
   };
-  if (best.channels_last) try_another({false, false});
-  if (has("aten::linear") || has("aten::addmm")) try_another({best.channels_last, true});
+  if (best.channels_last) try_another({false, false, false});
+  if (has("aten::linear")) try_another({best.channels_last, false, true});
+  if (has("aten::linear") || has("aten::addmm")) try_another({best.channels_last, true, best.align_linear});
   return chosen;
 #endif
   return compile(std::move(graph), examples, options);
@@ -201,7 +235,7 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
     taken.push_back(examples[split->first_inputs[i]]);
     if (options.shared != nullptr) inner.contents.push_back(options.contents[split->first_inputs[i]]);
   }
-  if (!split || must_replay(*split->first, taken)) return {runtime::make_replayer(graph), {}};
+  if (!split || must_replay(*split->first, taken, options)) return {runtime::make_replayer(graph), {}};
   Lowered lowered = lower(split->first, taken, inner);
   lowered.executable = make_split(*split, std::move(lowered.executable), runtime::make_replayer(split->rest));
   for (int& input : lowered.folded_inputs) input = static_cast<int>(split->first_inputs[static_cast<std::size_t>(input)]);
@@ -211,7 +245,7 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  if (must_replay(*graph, examples)) return lower_split(graph, examples, options);
+  if (must_replay(*graph, examples, options)) return lower_split(graph, examples, options);
   auto recorded = std::exchange(graph, copy_moving_selects(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
   if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());

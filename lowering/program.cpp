@@ -120,9 +120,33 @@ bool Program::touches_unsized(std::int32_t index) const {
 bool Program::is_repeatable() const {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);
-    if (has_effect(node) || touches_unsized(node)) return false;
+    if ((has_effect(node) && !writes_own(node)) || touches_unsized(node)) return false;
   }
   return true;
+}
+
+bool Program::writes_own(std::int32_t index) const {
+  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  const std::string_view name = base_name(node);
+  if (name.substr(0, 6) != "aten::" || node.outputs.empty() || draws_random(node) || updates_statistics(node)) return false;
+  bool any = false;
+  const auto& formals = node.op.schema().arguments();
+  for (std::size_t i = 0; i < formals.size(); ++i) {
+    if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
+    if (!node.arguments[i].is_value() || node.arguments[i].value() == kNoValue || !is_made_here(root(node.arguments[i].value()))) return false;
+    any = true;
+  }
+  return any;
+}
+
+bool Program::is_made_here(ValueId id) const {
+  for (const Node& node : graph.nodes) {
+    if (std::find(node.outputs.begin(), node.outputs.end(), id) == node.outputs.end()) continue;
+    const auto& formals = node.op.schema().arguments();
+    const bool writer = std::any_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; });
+    return !writer && !graph::may_give_argument(node.op);
+  }
+  return false;
 }
 
 bool Program::can_sink(std::int32_t from, std::int32_t to) const {

@@ -63,8 +63,12 @@ struct Program {
   bool has_effect(std::int32_t node) const;
   /// True for a node that reads or makes a tensor whose sizes depend on data: libtorch's own operator runs it, on what is there.
   bool touches_unsized(std::int32_t node) const;
-  /// Whether a run is the same work each time: nothing is drawn, nothing written outside, no size and no step hangs on data.
+  /// Whether a run is the same work each time: nothing is drawn, nothing from outside written, no size and no step hangs on data.
   bool is_repeatable() const;
+  /// True for a node whose only effect is to write what the graph itself has made.
+  bool writes_own(std::int32_t node) const;
+  /// Whether a node makes the value, in memory of its own.
+  bool is_made_here(graph::ValueId id) const;
   /// True when node `from` may run at the place of node `to` (> from): no node between writes a buffer.
   bool can_sink(std::int32_t from, std::int32_t to) const;
 };

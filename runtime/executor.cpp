@@ -6,6 +6,8 @@
 #include "runtime/plan.h"
 #ifdef DYNRUN_CUDA
 #include "runtime/cuda/graphed_runs.h"
+
+#include <ATen/cuda/EmptyTensor.h>
 #endif
 
 #include <ATen/ATen.h>
@@ -237,6 +239,9 @@ class Executor final : public Executable {
 
 at::Tensor empty(const graph::TensorType& type) {
   if (type.device.is_cpu()) return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
+#ifdef DYNRUN_CUDA
+  if (type.device.is_cuda()) return at::detail::empty_strided_cuda(type.sizes, type.strides, type.dtype, type.device);
+#endif
   return at::empty_strided(type.sizes, type.strides, c10::TensorOptions().dtype(type.dtype).device(type.device));
 }
 

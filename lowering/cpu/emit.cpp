@@ -130,7 +130,9 @@ class KernelEmitter : emit::Values {
 
   Value* full_mask(const Turn& turn) { return turn.mask != nullptr ? turn.mask : splat(b_.getTrue()); }
 
-  Value* load(const Access& access, const Turn& turn) {
+  /// `there`: whether the elements exist, or null. Those that do not are any number.
+  Value* load(const Access& access, Value* there, const Turn& turn) {
+    if (there != nullptr) return load_where(access, there, turn);
     ScalarType dtype = kernel_.buffers[static_cast<std::size_t>(access.buffer)].dtype;
     llvm::Type* element = memory_type(dtype);
     llvm::Align align(c10::elementSize(dtype));
@@ -148,6 +150,22 @@ class KernelEmitter : emit::Values {
                                     llvm::Constant::getNullValue(type));
     }
     return from_memory(value, dtype);
+  }
+
+  Value* load_where(const Access& access, Value* there, const Turn& turn) {
+    ScalarType dtype = kernel_.buffers[static_cast<std::size_t>(access.buffer)].dtype;
+    llvm::Type* element = memory_type(dtype);
+    llvm::Align align(c10::elementSize(dtype));
+    Value* base = address(access, turn);
+    if (!is_vector(turn)) {
+      Value* first = buffers_[static_cast<std::size_t>(access.buffer)];
+      return from_memory(b_.CreateAlignedLoad(element, b_.CreateSelect(there, base, first), align), dtype);
+    }
+    llvm::Type* type = widen(element, true);
+    Value* mask = turn.mask == nullptr ? there : b_.CreateAnd(turn.mask, there);
+    llvm::Constant* nothing = llvm::Constant::getNullValue(type);
+    const std::int64_t stride = access.strides[vector_loop()];
+    return from_memory(stride == 1 ? b_.CreateMaskedLoad(type, base, align, mask, nothing) : b_.CreateMaskedGather(type, lane_addresses(base, stride, element), align, mask, nothing), dtype);
   }
 
   void store(const Access& access, Value* value, const Turn& turn) {
@@ -201,7 +219,7 @@ class KernelEmitter : emit::Values {
   Value* compute(std::int32_t id, const LoopOp& at, Turn& turn) {
     switch (at.kind) {
       case ExpressionKind::kLoad:
-        return load(at.access, turn);
+        return load(at.access, at.arguments.empty() ? nullptr : value(at.arguments[0], turn), turn);
       case ExpressionKind::kIndex:
         return index(at, turn);
       case ExpressionKind::kPoint: {

@@ -90,7 +90,8 @@ class KernelEmitter : emit::Values {
 
   // ---- memory ---------------------------------------------------------------------------------------------------------------
 
-  Value* address(const Access& access, const Turn& turn, std::int64_t element) {
+  /// `there`: whether the element exists, or null. One that does not is the buffer's first.
+  Value* address(const Access& access, const Turn& turn, std::int64_t element, Value* there = nullptr) {
     Value* index = number(access.offset);
     for (std::size_t i = 0; i < access.strides.size(); ++i) {
       const bool known = turn.inner || static_cast<std::int32_t>(i) < kernel_.outer;
@@ -99,6 +100,7 @@ class KernelEmitter : emit::Values {
       if (element != 0 && i + 1 == access.strides.size()) at = b_.CreateAdd(at, position(element));
       index = b_.CreateAdd(index, b_.CreateMul(at, number(access.strides[i])));
     }
+    if (there != nullptr) index = b_.CreateSelect(there, index, position(0));
     const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
     return b_.CreateGEP(memory_type(buffer.dtype), function_->getArg(static_cast<unsigned>(access.buffer)), b_.CreateSExt(index, b_.getInt64Ty()));
   }
@@ -112,16 +114,18 @@ class KernelEmitter : emit::Values {
   /// Whether the elements of a turn lie side by side.
   bool is_dense(const Access& access, const Turn& turn) const { return turn.inner && shape_.vector > 1 && access.strides.back() == 1; }
 
-  Elements load(const Access& access, const Turn& turn) {
+  /// `there`: whether the elements exist, one each or one for all; empty: they do.
+  Elements load(const Access& access, const Elements& there, const Turn& turn) {
     const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
     llvm::Type* type = memory_type(buffer.dtype);
     const auto size = static_cast<std::int64_t>(c10::elementSize(buffer.dtype));
     Elements values;
-    const std::int64_t count = turn.inner && access.strides.back() != 0 ? shape_.vector : 1;
-    const std::int64_t each = is_dense(access, turn) ? std::min<std::int64_t>(count, 16 / size) : 1;
+    const std::int64_t count = turn.inner && (access.strides.back() != 0 || there.size() > 1) ? shape_.vector : 1;
+    const std::int64_t each = is_dense(access, turn) && there.size() <= 1 ? std::min<std::int64_t>(count, 16 / size) : 1;
     for (std::int64_t element = 0; element < count; element += each) {
       llvm::Type* whole = each == 1 ? type : llvm::FixedVectorType::get(type, static_cast<unsigned>(each));
-      Value* loaded = load_from(address(access, turn, element), whole, size * each, buffer);
+      Value* exists = there.empty() ? nullptr : there[there.size() == 1 ? 0 : static_cast<std::size_t>(element)];
+      Value* loaded = load_from(address(access, turn, element, exists), whole, size * each, buffer);
       for (std::int64_t i = 0; i < each; ++i) {
         Value* one = each == 1 ? loaded : b_.CreateExtractElement(loaded, static_cast<std::uint64_t>(i));
         values.push_back(from_memory(one, buffer.dtype));
@@ -171,7 +175,7 @@ class KernelEmitter : emit::Values {
         made = {constant(at, false, arguments_)};
         break;
       case ExpressionKind::kLoad:
-        made = load(at.access, home);
+        made = load(at.access, at.arguments.empty() ? Elements{} : value(at.arguments[0], home), home);
         break;
       case ExpressionKind::kIndex:
         made = index(at, home);

@@ -80,6 +80,7 @@ class KernelBuilder {
           if (auto found = inlined_.find(expression.value); found != inlined_.end()) return lower(found->second->expression);
         }
         op.access = access_of(expression.value, expression.sizes, expression.strides, expression.offset, false);
+        for (const Expr& condition : expression.arguments) op.arguments.push_back(lower(condition));
         break;
       }
       case ExpressionKind::kConstant:
@@ -233,6 +234,7 @@ class KernelBuilder {
         case ExpressionKind::kLoad:
           for (std::size_t i = static_cast<std::size_t>(kernel_.outer); i < kernel_.dims.size(); ++i)
             op.inner = op.inner || op.access.strides[i] != 0;
+          for (std::int32_t condition : op.arguments) op.inner = op.inner || kernel_.ops[static_cast<std::size_t>(condition)].inner;
           break;
         case ExpressionKind::kIndex:
           op.inner = op.loop >= kernel_.outer;

@@ -215,7 +215,7 @@ std::vector<bool> dimension_mask(const std::vector<std::int64_t>& dimensions, st
 std::optional<std::vector<Definition>> decompose(const Program& program, const graph::Node& node) {
   std::string full = node.op_name();
   Rule rule = nullptr;
-  for (const RuleTable* table : {&pointwise_rules(), &reduction_rules(), &copy_rules()}) {
+  for (const RuleTable* table : {&pointwise_rules(), &reduction_rules(), &copy_rules(), &pooling_rules()}) {
     if (auto found = table->find(full); found != table->end()) rule = found->second;
     if (rule != nullptr) break;
     if (auto found = table->find(node.op.operator_name().name); found != table->end()) rule = found->second;

@@ -13,6 +13,10 @@ Expr load(graph::ValueId value, const graph::TensorType& type) {
 }
 
 Expr load_as(graph::ValueId value, c10::ScalarType dtype, Sizes sizes, Sizes strides, std::int64_t offset) {
+  return load_where(nullptr, value, dtype, std::move(sizes), std::move(strides), offset);
+}
+
+Expr load_where(Expr condition, graph::ValueId value, c10::ScalarType dtype, Sizes sizes, Sizes strides, std::int64_t offset) {
   auto out = std::make_shared<Expression>();
   out->kind = ExpressionKind::kLoad;
   out->dtype = dtype;
@@ -21,6 +25,7 @@ Expr load_as(graph::ValueId value, c10::ScalarType dtype, Sizes sizes, Sizes str
   out->offset = offset;
   out->value = value;
   out->natural = false;
+  if (condition) out->arguments = {std::move(condition)};
   return out;
 }
 

@@ -30,6 +30,7 @@ struct Expression {
   graph::ValueId value = graph::kNoValue;  // kLoad: element i of `value` is at offset + sum(i[d] * strides[d])
   Sizes strides;
   std::int64_t offset = 0;
+  // A load with an argument is made where that holds; elsewhere its value is any.
   bool natural = true;  // sizes and strides are the value's own: its definition may stand here instead
 
   double number = 0;  // kConstant (integer dtypes use `integer`)
@@ -49,6 +50,8 @@ struct Definition {
 
 Expr load(graph::ValueId value, const graph::TensorType& type);
 Expr load_as(graph::ValueId value, c10::ScalarType dtype, Sizes sizes, Sizes strides, std::int64_t offset);
+/// The same where `condition` holds (null: everywhere), which alone has to lie in the value; elsewhere any number.
+Expr load_where(Expr condition, graph::ValueId value, c10::ScalarType dtype, Sizes sizes, Sizes strides, std::int64_t offset);
 Expr constant(double number, c10::ScalarType dtype);
 Expr integer_constant(std::int64_t number, c10::ScalarType dtype);
 Expr index_of(Sizes sizes, int dimension);

@@ -32,7 +32,7 @@ struct LoopOp {
   PointOp op = PointOp::kCast;
   ReduceOp reduce = ReduceOp::kSum;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::vector<std::int32_t> arguments;
+  std::vector<std::int32_t> arguments;  // of a load: none, or whether there is something to load
   Access access;
   double number = 0;
   std::int64_t integer = 0;

@@ -5,6 +5,7 @@
 //   buffer 1 float32 written
 //   %0 = load float32 0[i0*192 + i1*64 + i2]
 //   %1 = reduce max float32 %0
+//   %2 = load float32 0[i0*192] where %1
 //   store 1[i0*192 + i1*64 + i2] = %1
 //
 // `$0` is a number that each call gives.
@@ -44,7 +45,7 @@ std::string print_op(const LoopOp& op) {
   std::string dtype(graph::dtype_name(op.dtype));
   switch (op.kind) {
     case ExpressionKind::kLoad:
-      return fmt::format("load {} {}", dtype, print_access(op.access));
+      return fmt::format("load {} {}{}", dtype, print_access(op.access), op.arguments.empty() ? "" : fmt::format(" where %{}", op.arguments[0]));
     case ExpressionKind::kConstant:
       if (op.argument >= 0) return fmt::format("constant {} ${}", dtype, op.argument);
       return c10::isFloatingType(op.dtype) ? fmt::format("constant {} {}", dtype, op.number)

@@ -273,6 +273,11 @@ class Functionaliser {
     return *found;
   }
 
+  /// Dropout outside of training.
+  static bool does_nothing(const Node& node) {
+    return node.op.operator_name().name == "aten::dropout_" && node.arguments[2].is_constant() && !node.arguments[2].constant().toBool();
+  }
+
   bool take_write(Node& node) {
     if (!writes_argument(node)) return false;
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.arguments.empty() || !node.arguments[0].is_value())
@@ -282,15 +287,13 @@ class Functionaliser {
       if (formals[i].alias_info() != nullptr && formals[i].alias_info()->isWrite()) return false;
     }
     if (formals[0].alias_info() == nullptr || !formals[0].alias_info()->isWrite()) return false;
+    if (does_nothing(node)) return true;
     ValueId written = node.arguments[0].value();
     ValueId root = program_.root(written);
     if (program_.root(current(node.outputs[0])) != root || !is_whole(written) || outside_.count(root) != 0)
       return keep_write(node);
     auto variant = functional_variant(node);
     if (!variant) return keep_write(node);
-    if (node.op.operator_name().name == "aten::dropout_" && node.arguments[2].is_constant() &&
-        !node.arguments[2].constant().toBool())
-      return true;
     ValueId next = program_.add_value(program_.graph.type_of(root), program_.graph.values[index(root)].name);
     node.op = *variant;
     node.outputs = {next};

@@ -19,6 +19,9 @@ void split_convolution_bias(Program& program);
 /// Gives float32 products their bias in an addition, where that fuses with what follows. False where there is none such.
 bool split_linear_bias(Program& program);
 
+/// Cuts linears of oddly many features in two, of which the first is as the library likes it. False where there is none such.
+bool align_linear(Program& program);
+
 /// Removes nodes without effect whose results nobody reads.
 void remove_dead_nodes(Program& program);
 

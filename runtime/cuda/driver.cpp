@@ -31,6 +31,8 @@ Driver load() {
   find(library, driver.copy, DYNRUN_TEXT(cuMemcpyDtoDAsync));
   find(library, driver.capture_info, DYNRUN_TEXT(cuStreamGetCaptureInfo));
   find(library, driver.update_node, DYNRUN_TEXT(cuGraphExecKernelNodeSetParams));
+  find(library, driver.update_copy, DYNRUN_TEXT(cuGraphExecMemcpyNodeSetParams));
+  find(library, driver.current_context, DYNRUN_TEXT(cuCtxGetCurrent));
   return driver;
 }
 

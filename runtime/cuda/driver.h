@@ -18,6 +18,8 @@ struct Driver {
   decltype(&cuMemcpyDtoDAsync) copy;
   decltype(&cuStreamGetCaptureInfo) capture_info;
   decltype(&cuGraphExecKernelNodeSetParams) update_node;
+  decltype(&cuGraphExecMemcpyNodeSetParams) update_copy;
+  decltype(&cuCtxGetCurrent) current_context;
 
   /// Throws std::runtime_error where there is no driver.
   static const Driver& instance();

@@ -5,6 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -105,15 +106,8 @@ std::size_t extent_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(elements) * tensor.element_size();
 }
 
-void copy_extent(const at::Tensor& to, const at::Tensor& from, const c10::Stream& stream) {
-  const std::size_t bytes = extent_of(from);
-  if (bytes == 0) return;
-  check(Driver::instance().copy(reinterpret_cast<CUdeviceptr>(to.mutable_data_ptr()), reinterpret_cast<CUdeviceptr>(from.const_data_ptr()), bytes, static_cast<CUstream>(stream.native_handle())), "copying a tensor");
-}
-
-at::Tensor empty_extent(const at::Tensor& tensor) {
-  const auto elements = static_cast<std::int64_t>(extent_of(tensor) / std::max<std::size_t>(1, tensor.element_size()));
-  return at::empty({elements}, tensor.options()).as_strided(tensor.sizes(), tensor.strides(), 0);
+at::Tensor empty_as(const at::Tensor& tensor) {
+  return at::detail::empty_strided_cuda(tensor.sizes(), tensor.strides(), tensor.scalar_type(), tensor.device());
 }
 
 }  // namespace
@@ -132,16 +126,21 @@ GraphedRuns::GraphedRuns(const Plan& plan, Work work) : plan_(plan), work_(std::
   find_patchable();
 }
 
+/// Looks where the inputs lie. Whether one that the graph reads in its place has left it.
 bool GraphedRuns::is_new_address(c10::ArrayRef<at::Tensor> inputs) {
   bool differs = addresses_.size() != inputs.size();
   addresses_.resize(inputs.size());
   moves_.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const void* address = inputs[i].const_data_ptr();
-    if (moves_[i] || can_patch_[input_slots_[i]] || addresses_[i] == address) continue;
-    moves_[i] = addresses_[i] != nullptr;
+    if (addresses_[i] == address) continue;
+    if (can_patch_[input_slots_[i]]) {
+      elsewhere_.push_back(i);
+    } else if (!moves_[i]) {
+      moves_[i] = addresses_[i] != nullptr;
+      differs = true;
+    }
     addresses_[i] = address;
-    differs = true;
   }
   return differs;
 }
@@ -161,34 +160,36 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
   turnstile.enter(stream);
   if (graph_ == nullptr || differs) given_up_ = ++captures_ > kMostCaptures || !capture(inputs);
   if (given_up_) {
-    captured_.reset();
-    graph_.reset();
-    launches_.clear();
-    places_.clear();
+    drop_graph();
     return nullptr;
   }
+  if (!place_inputs(inputs)) return nullptr;
   std::unique_ptr<Frame> frame = prepare_results(inputs);
   if (frame == nullptr) return nullptr;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (moves_[i]) copy_extent(places_[i], inputs[i], stream);
-  }
   update_launches();
   graph_->graph->replay();
-  copy_results(*frame, stream);
   turnstile.leave(stream);
   return frame;
 }
 
-bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
+void GraphedRuns::drop_graph() {
   captured_.reset();
   graph_.reset();
+  launches_.clear();
+  copies_in_.clear();
+  copies_out_.clear();
+  places_.clear();
+}
+
+bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
+  drop_graph();
   std::vector<at::Tensor> given(inputs.begin(), inputs.end());
   places_.assign(inputs.size(), at::Tensor());
   std::size_t copied = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!moves_[i]) continue;
     copied += extent_of(inputs[i]);
-    places_[i] = empty_extent(inputs[i]);
+    places_[i] = empty_as(inputs[i]);
     given[i] = places_[i];
   }
   if (copied > static_cast<std::size_t>(kMostCopied)) return false;
@@ -205,7 +206,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
     const c10::cuda::CUDAStreamGuard guard(aside);
     pooled->graph->capture_begin(pooled->pool, cudaStreamCaptureModeThreadLocal);
     begun = true;
-    work_(*frame, given);
+    capture_work(*frame, inputs, given, aside);
     begun = false;
     pooled->graph->capture_end();
     pooled->graph->instantiate();
@@ -219,14 +220,36 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
   // The memory between inputs and results is the next graph's too.
   for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
     const auto slot = static_cast<SlotId>(i);
-    const bool kept = std::find(results_.begin(), results_.end(), slot) != results_.end() && !can_patch_[i] && plan_.slots[i].kind != SlotKind::kInput;
-    if (!kept) frame->slots[slot] = at::Tensor();
+    if (!is_copied_out(slot)) frame->slots[slot] = at::Tensor();
   }
   frame->arena = at::Tensor();
   captured_ = std::move(frame);
   graph_ = std::move(pooled);
+  elsewhere_.clear();
   note_patches(std::move(log.launches));
   return true;
+}
+
+/// Inputs into their places, the plan's work, results out of the graph's memory.
+void GraphedRuns::capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> given, const c10::Stream& stream) {
+  auto* handle = static_cast<CUstream>(stream.native_handle());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!moves_[i] || extent_of(inputs[i]) == 0) continue;
+    copies_in_.emplace_back(i, capture_copy(places_[i].mutable_data_ptr(), inputs[i].const_data_ptr(), extent_of(inputs[i]), handle));
+  }
+  work_(frame, given);
+  for (SlotId slot : results_) {
+    const at::Tensor& result = frame.slots[slot];
+    if (!is_copied_out(slot) || !result.defined() || result.layout() != c10::kStrided || extent_of(result) == 0) continue;
+    const at::Tensor some = empty_as(result);
+    copies_out_.emplace_back(slot, capture_copy(some.mutable_data_ptr(), result.const_data_ptr(), extent_of(result), handle));
+  }
+}
+
+/// Results that lie in the graph's own memory.
+bool GraphedRuns::is_copied_out(SlotId slot) const {
+  const SlotKind kind = plan_.slots[static_cast<std::size_t>(slot)].kind;
+  return kind != SlotKind::kInput && kind != SlotKind::kConstant && !can_patch_[static_cast<std::size_t>(slot)] && std::find(results_.begin(), results_.end(), slot) != results_.end();
 }
 
 /// Slots of inputs and results that nothing but generated kernels touches.
@@ -267,12 +290,33 @@ bool GraphedRuns::patch(SlotId slot, const at::Tensor& tensor) {
   return true;
 }
 
+/// The copy's node is given new addresses where they are new.
+void GraphedRuns::move(CapturedCopy& copy, void* to, const void* from) {
+  if (copy.to == to && copy.from == from) return;
+  copy.to = to;
+  copy.from = from;
+  copy.update(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()));
+}
+
 void GraphedRuns::update_launches() {
   for (std::size_t i = 0; i < launches_.size(); ++i) {
     if (!changed_[i]) continue;
     launches_[i].update(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()));
     changed_[i] = false;
   }
+}
+
+/// The inputs' addresses where the graph needs them. False where one cannot be read there.
+bool GraphedRuns::place_inputs(c10::ArrayRef<at::Tensor> inputs) {
+  bool readable = true;
+  for (std::size_t i : elsewhere_) {
+    if (patch(static_cast<SlotId>(input_slots_[i]), inputs[i])) continue;
+    addresses_[i] = nullptr;  // looked at again by the next run
+    readable = false;
+  }
+  elsewhere_.clear();
+  for (auto& [input, copy] : copies_in_) move(copy, copy.to, inputs[input].const_data_ptr());
+  return readable;
 }
 
 /// Results that share memory with one another, with an input or with the arena would not do so as copies.
@@ -293,15 +337,12 @@ bool GraphedRuns::can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inp
   return true;
 }
 
-/// A frame whose slots hold the inputs that are results, and memory for the other results. Null where an input cannot be read.
+/// A frame whose slots hold the inputs that are results, and memory for the other results. Null where a kernel cannot write there.
 std::unique_ptr<Frame> GraphedRuns::prepare_results(c10::ArrayRef<at::Tensor> inputs) {
   auto frame = std::make_unique<Frame>(plan_.slots.size());
   const at::NoGradGuard no_grad;
   std::optional<at::AutoDispatchBelowADInplaceOrView> below;
   if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (can_patch_[input_slots_[i]] && !patch(static_cast<SlotId>(input_slots_[i]), inputs[i])) return nullptr;
-  }
   for (SlotId slot : results_) {
     const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(slot)];
     if (plan.kind == SlotKind::kInput) {
@@ -309,19 +350,12 @@ std::unique_ptr<Frame> GraphedRuns::prepare_results(c10::ArrayRef<at::Tensor> in
     } else if (plan.kind == SlotKind::kConstant) {
       frame->slots[slot] = plan.constant;
     } else {
-      frame->slots[slot] = plan.kind == SlotKind::kFresh ? empty(plan.type) : empty_extent(captured_->slots[slot]);
+      frame->slots[slot] = plan.kind == SlotKind::kFresh ? empty(plan.type) : empty_as(captured_->slots[slot]);
       if (can_patch_[static_cast<std::size_t>(slot)] && !patch(slot, frame->slots[slot])) return nullptr;
     }
   }
+  for (auto& [slot, copy] : copies_out_) move(copy, frame->slots[slot].mutable_data_ptr(), copy.from);
   return frame;
-}
-
-void GraphedRuns::copy_results(Frame& frame, c10::Stream stream) const {
-  for (SlotId slot : results_) {
-    const SlotKind kind = plan_.slots[static_cast<std::size_t>(slot)].kind;
-    if (kind == SlotKind::kInput || kind == SlotKind::kConstant || can_patch_[static_cast<std::size_t>(slot)]) continue;
-    copy_extent(frame.slots[slot], captured_->slots[slot], stream);
-  }
 }
 
 }  // namespace dynrun::runtime::cuda

@@ -33,13 +33,17 @@ class GraphedRuns {
  private:
   bool is_new_address(c10::ArrayRef<at::Tensor> inputs);
   bool capture(c10::ArrayRef<at::Tensor> inputs);
+  void capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> given, const c10::Stream& stream);
+  bool is_copied_out(SlotId slot) const;
+  void drop_graph();
   bool can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inputs) const;
   void find_patchable();
   void note_patches(std::vector<CapturedLaunch> launches);
   bool patch(SlotId slot, const at::Tensor& tensor);
+  void move(CapturedCopy& copy, void* to, const void* from);
   void update_launches();
+  bool place_inputs(c10::ArrayRef<at::Tensor> inputs);
   std::unique_ptr<Frame> prepare_results(c10::ArrayRef<at::Tensor> inputs);
-  void copy_results(Frame& frame, c10::Stream stream) const;
 
   const Plan& plan_;
   Work work_;
@@ -50,6 +54,9 @@ class GraphedRuns {
   std::vector<const void*> addresses_;  // of the inputs: in the last run, then in the graph
   std::vector<bool> moves_;             // inputs that have lain in several places
   std::vector<at::Tensor> places_;      // of the graph's own, for these
+  std::vector<std::size_t> elsewhere_;  // inputs that generated kernels have yet to be given the addresses of
+  std::vector<std::pair<std::size_t, CapturedCopy>> copies_in_;  // by input
+  std::vector<std::pair<SlotId, CapturedCopy>> copies_out_;      // by result
   std::unique_ptr<Frame> captured_;
   std::unique_ptr<PooledGraph> graph_;
   std::vector<CapturedLaunch> launches_;  // those that are given new addresses

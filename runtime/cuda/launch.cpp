@@ -50,6 +50,23 @@ void CapturedLaunch::update(CUgraphExec exec) const {
   check(Driver::instance().update_node(exec, node, &node_parameters), "changing a captured launch");
 }
 
+CapturedCopy capture_copy(void* to, const void* from, std::size_t bytes, CUstream stream) {
+  check(Driver::instance().copy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream), "copying a tensor");
+  return {last_node(stream), to, from, bytes};
+}
+
+void CapturedCopy::update(CUgraphExec exec) const {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = reinterpret_cast<CUdeviceptr>(from);
+  copy.dstDevice = reinterpret_cast<CUdeviceptr>(to);
+  copy.WidthInBytes = bytes;
+  copy.Height = copy.Depth = 1;
+  CUcontext context = nullptr;
+  check(Driver::instance().current_context(&context), "asking for the context");
+  check(Driver::instance().update_copy(exec, node, &copy, context), "changing a captured copy");
+}
+
 LaunchLog::LaunchLog() : before_(std::exchange(log_of_thread, this)) {}
 LaunchLog::~LaunchLog() { log_of_thread = before_; }
 

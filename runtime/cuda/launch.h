@@ -31,6 +31,19 @@ struct CapturedLaunch {
   void update(CUgraphExec exec) const;
 };
 
+/// A copy of so many bytes between tensors of one device, as a node of a graph.
+struct CapturedCopy {
+  CUgraphNode node = nullptr;
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+  /// Gives the node of `exec` the addresses that are here now.
+  void update(CUgraphExec exec) const;
+};
+
+/// Copies on a stream that is capturing.
+CapturedCopy capture_copy(void* to, const void* from, std::size_t bytes, CUstream stream);
+
 /// While one lives, this thread's launches are taken down: the current stream has to be capturing.
 class LaunchLog {
  public:

@@ -41,7 +41,7 @@ bool is_atom(PyObject* object) {
 
 /// A tensor whose copy is that of its whole storage, laid out as it is.
 bool is_alone_in_storage(const at::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.has_storage() && tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
+  return (tensor.device().is_cpu() || tensor.device().is_cuda()) && tensor.has_storage() && tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
          !tensor.is_conj() && !tensor.is_neg() && tensor.storage().nbytes() == static_cast<std::size_t>(tensor.numel()) * tensor.itemsize();
 }
 

@@ -297,6 +297,11 @@ std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
     if (input.is_conj()) copy._set_conj(true);
     if (input.is_neg()) copy._set_neg(true);
     if (input.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    // `data` of an inference tensor, asked for outside of inference mode, counts its versions: it may be written there.
+    if (input.is_inference() && input.unsafeGetTensorImpl()->version_counter().enabled()) {
+      const c10::InferenceMode outside(false);
+      copy = copy.variable_data();
+    }
     copies.push_back(copy);
   }
   return copies;

@@ -54,6 +54,14 @@ IMAGES = {
     "flip": lambda a: a.flip(-1) + 1,
     "misaligned": lambda a: a.view(-1)[1:1001] * 2 + 1,
     "pooling": lambda a: functional.relu(functional.max_pool2d(a + 1, 2)),
+    "largest of padded windows": lambda a: functional.max_pool2d(a * 2, 3, 2, 1) + 1,
+    "largest of dilated windows": lambda a: functional.max_pool2d(a, 3, (2, 1), 1, 2),
+    "largest of windows that hang over": lambda a: functional.max_pool2d(a, 3, 2, 0, 1, True),
+    "mean of padded windows": lambda a: functional.avg_pool2d(a * 2, 3, 2, 1) + 1,
+    "mean of what padded windows hold": lambda a: functional.avg_pool2d(a * 2, 3, 1, 1, False, False),
+    "mean of images by pooling": lambda a: functional.adaptive_avg_pool2d(a + 1, 1) * 2,
+    "mean of windows by number": lambda a: functional.adaptive_avg_pool2d(a + 1, (8, 4)) * 2,
+    "as many windows as elements": lambda a: functional.adaptive_avg_pool2d(a + 1, (a.shape[2], a.shape[3])),
 }
 
 
@@ -86,6 +94,10 @@ def cases(device):
     yield "broadcast", lambda a, b: a * b[:, None, None] + 1, (random(8, 16, 32, 32), random(16)), {}
     yield "embedding", lambda w, i: functional.embedding(i, w) * 2, (random(100, 64), torch.randint(0, 100, (4, 9)).to(device)), {}
     yield "linear", lambda a, w, b: functional.gelu(functional.linear(a, w, b)), (random(8, 64), random(32, 64), random(32)), {}
+    for dtype in FLOATS[:3]:
+        kind = str(dtype).removeprefix("torch.")
+        yield f"linear of oddly many features {kind}", lambda a, w, b: functional.linear(a, w, b) * 2, (random(64, 128, dtype=dtype), random(2049, 128, dtype=dtype), random(2049, dtype=dtype)), looser(dtype, 4096)
+        yield f"linear of oddly many features, no bias {kind}", lambda a, w: functional.linear(a, w), (random(2, 64, 128, dtype=dtype), random(2049, 128, dtype=dtype)), looser(dtype, 4096)
     yield "attention", lambda q: functional.scaled_dot_product_attention(q, q, q) + 1, (random(2, 4, 16, 32),), {}
 
 
