@@ -34,7 +34,7 @@ def written(y):
 
 
 for turn in range(8):
-    print(step(torch.arange(6.0).view(2, 3) + turn % 2).sum().item(), net.w.item(), net.w.is_inference(), net.w.data.is_inference())
+    print(step(torch.arange(6.0).view(2, 3) + turn % 2).sum().item(), round(net.w.item(), 4), net.w.is_inference(), net.w.data.is_inference())
     print(written(torch.ones(3)))
     if turn == 4:
         with torch.inference_mode():
