@@ -38,6 +38,7 @@ struct Entry {
   std::vector<std::shared_ptr<trace::Segment>> segments;  // shared: a replay that lets go of the GIL keeps its own
   int recordings = 0;
   int failures = 0;
+  int fills = 0;  // recordings cut off, and dropped, at a cache that the program was about to fill
   /// Nothing but loads and the like lies between here and the next break: so many instructions just run, the one that breaks
   /// included, while the top frame holds objects of these classes (addresses, compared only). 0: not known.
   int plain_steps = 0;

@@ -22,6 +22,7 @@ namespace {
 constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
+constexpr int kMaxFills = 32;
 constexpr int kMaxFruitless = 16;
 constexpr std::size_t kMaxPlain = 16;   // instructions that run faster one by one than as a segment
 constexpr int kTorchStateUses = 16;     // another thread may change the matmul precision
@@ -243,7 +244,7 @@ Decision Session::probe() {
   }
   // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
   const bool leaves_sizes_open = engine_.dynamic_of(base_->frame) != kDynrunDynamicOff;
-  bool never = entry.given_up || now.function_modes || now.dispatch_modes || now.anomaly || now.forward_mode || now.tracing;
+  bool never = entry.given_up || now.calls_back();
   for (const auto& segment : entry.segments) {
     guards::Miss miss = explain_miss(*segment, now, frames, !never && segment == entry.segments.front());
     if (miss.other_value) entry.varying.insert(miss.guard);
@@ -328,6 +329,12 @@ void Session::end_recording(bool finished) {
   std::unique_ptr<trace::Segment> segment = recorder->take();
   // Cut into pieces, not broken.
   const bool goes_on = segment && segment->continues && recorder->why() && recorder->why()->id == report::BreakId::k_size_cap;
+  Entry& begun_at = engine_.entry_at(recorded_at_);
+  if (recorder->fills_cache() && begun_at.fills < kMaxFills) {
+    begun_at.fills++;
+    begun_at.recordings--;
+    return;
+  }
   if (recorder->why()) note_break();
   if (recorder->why() && !goes_on) {
     const std::int32_t row = engine_.count_break(*recorder->why());

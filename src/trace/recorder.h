@@ -55,6 +55,9 @@ bool set_is_plain(PyObject* set);
 /// A class that hashes and compares by identity.
 bool is_plain_class(PyObject* object);
 
+/// An object whose class leaves hashing and equality to object, or to identity as tensors do.
+bool is_hashed_by_identity(PyObject* object);
+
 /// The generator behind the functions of the random module, borrowed.
 PyObject* shared_generator();
 
@@ -112,6 +115,8 @@ class Recorder {
   /// After kCut from `after`: the instruction that the segment ends before has run already.
   bool instruction_ran() const { return instruction_ran_; }
   const std::optional<Break>& why() const { return break_; }
+  /// Whether it was cut off only because functools.lru_cache had to call the function: the next call finds the result.
+  bool fills_cache() const { return fills_cache_; }
   /// How many instructions were looked at, the last one included.
   std::size_t instructions() const { return instructions_; }
   /// The code of a generator, run by C code, in which something could not be recorded; or null.
@@ -348,7 +353,13 @@ class Recorder {
   std::optional<Flow> member_attribute(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, bool method);
   std::optional<Flow> store_by_descriptor(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, PyObject* value);
   Flow call_cached(vm::Activation&, CallSite& site);
-  bool is_fixed_type(PyObject* object);
+  bool is_fixed(PyObject* object, int depth = 0);
+
+  // Which objects are the same. (recorder_identity.cpp)
+  void note_compared(PyObject* object, int depth = 0);
+  void note_compared_by(vm::Activation& activation, const bytecode::Instruction& in);
+  void note_compared_by(const std::string& name, PyObject* self, const CallSite& site);
+  void require_distinct_objects();
 
   // Loads, stores, stack. (recorder_moves.cpp)
   Flow plain(vm::Activation&, const bytecode::Instruction&);
@@ -594,8 +605,10 @@ class Recorder {
   std::vector<PendingEffect> effects_;
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
   std::unordered_set<PyObject*> dirty_;  // lists written as a whole
+  std::unordered_map<PyObject*, python::Ref> compared_;  // what containers have hashed or compared by identity
   std::unordered_set<PyObject*> gradient_owners_;  // tensors from outside whose .grad was read or written
   bool writes_gradients_ = false;
+  bool fills_cache_ = false;  // cut off at a call whose result functools.lru_cache does not hold yet
   std::uint64_t mutations_ = 0;
   std::uint64_t mutations_before_ = 0;  // when the handler of the instruction began: what it announces counts as done
   struct ContextSet {

@@ -399,6 +399,8 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     return give(activation, Ref::steal(PyBool_FromLong(guards::tensor_of(site.arguments[0]).item().toBool())), site.slots);
   }
   settle_sizes(site, kind, name);
+  const bool by_name = kind.call_class == CallClass::kPure || kind.model == Model::kWriteFresh || kind.model == Model::kWriteFirst || kind.model == Model::kDictPop;
+  if (by_name) note_compared_by(name, self, site);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
@@ -622,7 +624,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     }
     case Model::kDictGet: {
       PyObject* key = argument(first);
-      bool class_key = key && PyType_Check(key) && Py_TYPE(key) == &PyType_Type && !(reinterpret_cast<PyTypeObject*>(key)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+      const bool class_key = key && is_plain_class(key) && resolve(key);
       if (!self || !key || !PyDict_Check(self) || !resolve(self) || !(class_key || is_constant(key))) return cut(BreakId::k_opaque_call, name);
       if (SourceId source = source_of(self); source != kNoSource && !was_written(self, key)) {
         PyObject* value = PyDict_GetItemWithError(self, key);

@@ -80,30 +80,18 @@ std::optional<Flow> Recorder::store_by_descriptor(vm::Activation& activation, co
   return push(activation, in, setter, {found, owner, value}, 3, nullptr, 2, vm::Continuation::kDrop);
 }
 
-/// typing.List, Optional and the like, which hash and compare by identity.
-static bool is_typing_form(PyObject* object) {
-  static const std::array<PyTypeObject*, 6> types = [] {
-    std::array<PyTypeObject*, 6> found{};
-    std::size_t count = 0;
-    for (const char* path : {"typing:List", "typing:Tuple", "typing:Callable", "typing:Optional", "typing:Literal", "typing:Dict"}) {
-      const Ref form = import_path(path);
-      found[count++] = form ? Py_TYPE(form.get()) : nullptr;
-    }
-    return found;
-  }();
-  return std::find(types.begin(), types.end(), Py_TYPE(object)) != types.end() && Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash &&
-         Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-}
-
-/// A class, a form of the typing module, or a tuple of such and of constants: an argument of List[...] that stays what it is.
-bool Recorder::is_fixed_type(PyObject* object) {
+/// What stays what it is, as the key of a cache or an argument of List[...]: a class, a form of the typing module, an object that
+/// hashes by identity, and tuples of such and of constants.
+bool Recorder::is_fixed(PyObject* object, int depth) {
   if (PyTuple_CheckExact(object)) {
-    if (!is_fresh(object)) return false;
-    return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + PyTuple_GET_SIZE(object),
-                       [this](PyObject* item) { return PyTuple_Check(item) ? false : is_fixed_type(item) || (is_constant(item) && !(Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE)); });
+    if (!is_fresh(object) || depth > 3) return false;
+    return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + PyTuple_GET_SIZE(object), [&](PyObject* item) {
+      return is_fixed(item, depth + 1) || (is_constant(item) && !(Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE));
+    });
   }
   if (PyType_Check(object)) return is_plain_class(object) && resolve(object);
-  if (!is_typing_form(object) || source_of(object) == kNoSource) return false;
+  const bool by_identity = !guards::is_tensor(object) && !guards::is_constant_like(object) && is_hashed_by_identity(object);
+  if (!by_identity || !resolve(object) || source_of(object) == kNoSource) return false;
   guards_.check_is(source_of(object), object);
   return true;
 }
@@ -115,7 +103,7 @@ Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   const std::string name = callable_name(site.callee);
   auto plain = [this](PyObject* argument) {
     if (std::string_view(Py_TYPE(argument)->tp_name) == "Logger") return source_of(argument) != kNoSource;
-    return is_fixed_type(argument) || (is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE));
+    return is_fixed(argument) || (is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE));
   };
   if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
   for (PyObject* argument : site.arguments) {
@@ -124,6 +112,7 @@ Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   Ref key = guards::cache_key(site.callee, site.arguments, site.positional, site.keyword_names);
   PyObject* held = key ? guards::cached_result(site.callee, key.get()) : nullptr;
   Ref value = Ref::borrow(held);
+  fills_cache_ = key && !value;
   if (!value || !learn_external(value.get(), guards_.read(SourceKind::kCachedCall, source, 0, key.get()))) return cut(BreakId::k_opaque_call, name);
   Ref arguments = site.pack_positional(), keywords = site.pack_keywords();
   learn_fresh(arguments.get());

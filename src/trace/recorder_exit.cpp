@@ -46,6 +46,7 @@ Flow Recorder::prepare(vm::Activation& activation, const Instruction& in, int op
   pending_.mutations = mutations_before_;
   for (int i = operands; i >= 1; i--) pending_.operands.push_back(Ref::borrow(activation.peek(i)));
   note_versions();
+  note_compared_by(activation, in);
   operators_.set_source(source_line(activation, in));
   return Flow::kRun;
 }
@@ -705,6 +706,7 @@ bool Recorder::build_effects() {
     for (SourceId b : others) guards_.check_same(a, b, false);
   }
   require_distinct_gradients();
+  require_distinct_objects();
   return true;
 }
 

@@ -299,21 +299,10 @@ bool set_is_plain(PyObject* set) {
   return true;
 }
 
-namespace {
-
-/// An object whose class leaves hashing and equality to object, or to identity as tensors do.
-bool is_hashed_by_identity(PyObject* object) {
-  if (guards::is_plain_tensor(object)) return true;
-  PyTypeObject* type = Py_TYPE(object);
-  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-}
-
-}  // namespace
-
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
-  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && is_constant(item)) {
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && (is_constant(item) || is_plain_class(item))) {
     SourceId source = source_of(container);
     if (source == kNoSource || was_written(container, item)) return Flow::kRun;
     PyObject* value = PyDict_GetItemWithError(container, item);
@@ -337,14 +326,10 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   if (Py_TYPE(container) && is_fresh(container) && is_constant(item) && !any_unsettled() && !(Py_TYPE(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return prepare(activation, in, 2, Then::kNothing);
   if (PyAnySet_CheckExact(container) && is_fresh(container) && is_hashed_by_identity(item)) {
-    // Whether it is there is a question of which objects are the same.
     Ref members = Ref::steal(PySequence_List(container));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); i++) {
-      PyObject* member = PyList_GET_ITEM(members.get(), i);
-      SourceId a = source_of(item), b = source_of(member);
-      if (!is_hashed_by_identity(member) && !guards::is_constant_like(member)) return cut(BreakId::k_opaque_operation, "in a set of objects");
-      if (member != item && a != kNoSource && b != kNoSource && Py_TYPE(member) == Py_TYPE(item)) guards_.check_same(a, b, false);
-    }
+    auto by_identity = [](PyObject* member) { return is_hashed_by_identity(member) || guards::is_constant_like(member); };
+    PyObject** const items = PySequence_Fast_ITEMS(members.get());
+    if (!std::all_of(items, items + PyList_GET_SIZE(members.get()), by_identity)) return cut(BreakId::k_opaque_operation, "in a set of objects");
     return prepare(activation, in, 2, Then::kNothing);
   }
   if (PyDictItems_Check(container) && is_fresh(container) && PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == 2 && resolve_deep(item) && !any_unsettled()) {
@@ -656,6 +641,7 @@ Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
     if (!resolve(activation.peek(i))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(i))->tp_name);
   }
   if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
+  note_compared_by(activation, in);
   mutations_++;
   return Flow::kRun;
 }
@@ -666,7 +652,7 @@ Flow Recorder::unpack(vm::Activation& activation, const Instruction& in) {
   bool known = PyTuple_Check(sequence) || PyList_CheckExact(sequence) || PyDict_CheckExact(sequence) || is_constant(sequence);
   if (known) {
     if (!resolve_deep(sequence, 0, true)) return cut(BreakId::k_unknown_object, "unpacking");
-  } else if (!guards::is_plain_tensor(sequence) && !is_fresh(sequence)) {
+  } else if (!guards::is_plain_tensor(sequence) && !is_fresh(sequence) && !python_method(sequence, "__iter__")) {
     return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(sequence)->tp_name);
   }
   if (is_fresh(sequence) && PyIter_Check(sequence)) mutations_++;

@@ -10,6 +10,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/DefaultDtype.h>
@@ -63,6 +64,7 @@ TorchState TorchState::now(int precision) {
   state.included = keys.included_.remove(c10::DispatchKey::TESTING_ONLY_GenericMode).raw_repr();
   state.excluded = keys.excluded_.raw_repr();
   state.tracing = torch::jit::tracer::isTracing();
+  state.saved_hooks = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   state.profiled = at::hasCallbacks();
   state.autocast_cache = at::autocast::is_autocast_cache_enabled();
   state.autocast_nesting = at::autocast::increment_nesting() - 1;

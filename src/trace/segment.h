@@ -33,6 +33,7 @@ struct TorchState {
   std::uint32_t backends = 0;           // cuDNN, oneDNN and attention switches, a bit each
   std::uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: functorch, tracing and their kind
   bool tracing = false;
+  bool saved_hooks = false;  // the program packs what autograd saves: its hooks run between the operators
   bool profiled = false;  // something listens to operators: a profiler
   bool autocast_cache = true;
   int autocast_nesting = 0;
@@ -41,6 +42,8 @@ struct TorchState {
   /// The same, with a matmul precision that is known: torch finds it by a search of tables.
   static TorchState now(int precision);
   bool operator==(const TorchState&) const = default;
+  /// Whether operators run Python code of their own, or are followed one by one: nothing is recorded then.
+  bool calls_back() const { return function_modes || dispatch_modes || anomaly || forward_mode || tracing || saved_hooks; }
   /// Which field differs, for a guard miss: name, was, now.
   guards::Miss difference(const TorchState& current) const;
 };
