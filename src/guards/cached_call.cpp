@@ -6,6 +6,8 @@ using python::Ref;
 
 namespace {
 
+constexpr const char* kPlace = "dynrun.place";
+
 // CPython 3.12's _functoolsmodule.c, field by field; `mirror_fits` tries it out before it is trusted.
 struct Link {
   PyObject_HEAD
@@ -65,18 +67,19 @@ bool mirror_fits() {
 
 }  // namespace
 
-Ref cache_key(PyObject* object, const std::vector<PyObject*>& arguments, Py_ssize_t positional, PyObject* keyword_names) {
+Ref cache_key(PyObject* object, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& parts, Py_ssize_t positional,
+              PyObject* keyword_names) {
   if (Py_TYPE(object) != wrapper_type() || !mirror_fits()) return {};
   auto* wrapper = reinterpret_cast<Wrapper*>(object);
   Py_ssize_t named = keyword_names ? PyTuple_GET_SIZE(keyword_names) : 0;
   if (!wrapper->typed && named == 0 && positional == 1 && (PyUnicode_CheckExact(arguments[0]) || PyLong_CheckExact(arguments[0])))
     return Ref::borrow(arguments[0]);
   Ref key = Ref::steal(PyList_New(0));
-  for (Py_ssize_t i = 0; i < positional; i++) PyList_Append(key.get(), arguments[static_cast<std::size_t>(i)]);
+  for (Py_ssize_t i = 0; i < positional; i++) PyList_Append(key.get(), parts[static_cast<std::size_t>(i)]);
   if (named > 0) PyList_Append(key.get(), wrapper->keyword_mark);
   for (Py_ssize_t i = 0; i < named; i++) {
     PyList_Append(key.get(), PyTuple_GET_ITEM(keyword_names, i));
-    PyList_Append(key.get(), arguments[static_cast<std::size_t>(positional + i)]);
+    PyList_Append(key.get(), parts[static_cast<std::size_t>(positional + i)]);
   }
   if (wrapper->typed) {
     for (PyObject* argument : arguments) PyList_Append(key.get(), reinterpret_cast<PyObject*>(Py_TYPE(argument)));
@@ -85,7 +88,23 @@ Ref cache_key(PyObject* object, const std::vector<PyObject*>& arguments, Py_ssiz
 }
 
 PyObject* cached_result(PyObject* object, PyObject* key) {
-  return Py_TYPE(object) == wrapper_type() && mirror_fits() ? look_up(object, key) : nullptr;
+  return Py_TYPE(object) == wrapper_type() && mirror_fits() && key ? look_up(object, key) : nullptr;
+}
+
+Ref key_place(std::int32_t source) {
+  return Ref::steal(PyCapsule_New(reinterpret_cast<void*>(static_cast<std::intptr_t>(source) + 1), kPlace, nullptr));
+}
+
+Ref filled_key(PyObject* key, const std::vector<PyObject*>& registers) {
+  if (PyCapsule_IsValid(key, kPlace)) return Ref::borrow(registers[reinterpret_cast<std::uintptr_t>(PyCapsule_GetPointer(key, kPlace)) - 1]);
+  if (!PyTuple_CheckExact(key)) return Ref::borrow(key);
+  Ref filled = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(key)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
+    Ref part = filled_key(PyTuple_GET_ITEM(key, i), registers);
+    if (!part) return {};
+    PyTuple_SET_ITEM(filled.get(), i, part.release());
+  }
+  return filled;
 }
 
 }  // namespace dynrun::guards

@@ -494,7 +494,7 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
     case SourceKind::kPropertySetter: return Py_TYPE(object) == &PyProperty_Type ? reinterpret_cast<PyObject**>(object + 1)[1] : nullptr;
     case SourceKind::kReferent: return PyWeakref_CheckRefExact(object) ? PyWeakref_GET_OBJECT(object) : nullptr;
     case SourceKind::kGradient: return gradient_of(object);
-    case SourceKind::kCachedCall: return cached_result(object, source.key.get());
+    case SourceKind::kCachedCall: return cached_result(object, filled_key(source.key.get(), registers).get());
     case SourceKind::kPropertyGetter:
     case SourceKind::kWrapped: return first_field(object);
     case SourceKind::kMember: return member_value(object, source.aux.get());

@@ -353,7 +353,7 @@ class Recorder {
   std::optional<Flow> member_attribute(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, bool method);
   std::optional<Flow> store_by_descriptor(vm::Activation&, const bytecode::Instruction&, PyObject* owner, PyObject* name, PyObject* value);
   Flow call_cached(vm::Activation&, CallSite& site);
-  bool is_fixed(PyObject* object, int depth = 0);
+  python::Ref key_part(PyObject* object, int depth = 0);
 
   // Which objects are the same. (recorder_identity.cpp)
   void note_compared(PyObject* object, int depth = 0);

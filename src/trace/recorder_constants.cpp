@@ -13,6 +13,12 @@
 
 namespace dynrun::trace {
 
+namespace {
+
+constexpr int kDeepestKey = 3;
+
+}  // namespace
+
 using bytecode::Instruction;
 using bytecode::Opcode;
 using guards::kNoSource;
@@ -80,20 +86,22 @@ std::optional<Flow> Recorder::store_by_descriptor(vm::Activation& activation, co
   return push(activation, in, setter, {found, owner, value}, 3, nullptr, 2, vm::Continuation::kDrop);
 }
 
-/// What stays what it is, as the key of a cache or an argument of List[...]: a class, a form of the typing module, an object that
-/// hashes by identity, and tuples of such and of constants.
-bool Recorder::is_fixed(PyObject* object, int depth) {
-  if (PyTuple_CheckExact(object)) {
-    if (!is_fresh(object) || depth > 3) return false;
-    return std::all_of(PySequence_Fast_ITEMS(object), PySequence_Fast_ITEMS(object) + PyTuple_GET_SIZE(object), [&](PyObject* item) {
-      return is_fixed(item, depth + 1) || (is_constant(item) && !(Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE));
-    });
+/// An argument as a part of a cache's key: a constant, a class, tuples of such; an object from outside that hashes by identity is
+/// told by where it is read, and not held. Null for another.
+Ref Recorder::key_part(PyObject* object, int depth) {
+  if (PyTuple_CheckExact(object) && depth <= kDeepestKey && (is_fresh(object) || learn_items(object))) {
+    Ref parts = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(object)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
+      Ref part = key_part(PyTuple_GET_ITEM(object, i), depth + 1);
+      if (!part) return {};
+      PyTuple_SET_ITEM(parts.get(), i, part.release());
+    }
+    return parts;
   }
-  if (PyType_Check(object)) return is_plain_class(object) && resolve(object);
-  const bool by_identity = !guards::is_tensor(object) && !guards::is_constant_like(object) && is_hashed_by_identity(object);
-  if (!by_identity || !resolve(object) || source_of(object) == kNoSource) return false;
-  guards_.check_is(source_of(object), object);
-  return true;
+  const bool fixed = PyType_Check(object) ? is_plain_class(object) && resolve(object) : is_constant(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (fixed) return Ref::borrow(object);
+  const bool by_identity = !PyType_Check(object) && !guards::is_tensor(object) && !guards::is_constant_like(object) && is_hashed_by_identity(object);
+  return by_identity && resolve(object) && source_of(object) != kNoSource ? guards::key_place(source_of(object)) : Ref();
 }
 
 /// A call of a function that functools.lru_cache wraps, with constants: what the cache holds for them is read, and guarded, as
@@ -101,19 +109,18 @@ bool Recorder::is_fixed(PyObject* object, int depth) {
 Flow Recorder::call_cached(vm::Activation& activation, CallSite& site) {
   SourceId source = source_of(site.callee);
   const std::string name = callable_name(site.callee);
-  auto plain = [this](PyObject* argument) {
-    if (std::string_view(Py_TYPE(argument)->tp_name) == "Logger") return source_of(argument) != kNoSource;
-    return is_fixed(argument) || (is_constant(argument) && !(Py_TYPE(argument)->tp_flags & Py_TPFLAGS_HEAPTYPE));
-  };
   if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
+  std::vector<Ref> kept;
+  std::vector<PyObject*> parts;
   for (PyObject* argument : site.arguments) {
-    if (!plain(argument)) return cut(BreakId::k_opaque_call, name);
+    parts.push_back(kept.emplace_back(key_part(argument)).get());
+    if (parts.back() == nullptr) return cut(BreakId::k_opaque_call, name);
   }
-  Ref key = guards::cache_key(site.callee, site.arguments, site.positional, site.keyword_names);
-  PyObject* held = key ? guards::cached_result(site.callee, key.get()) : nullptr;
-  Ref value = Ref::borrow(held);
+  Ref key = guards::cache_key(site.callee, site.arguments, site.arguments, site.positional, site.keyword_names);
+  Ref value = Ref::borrow(key ? guards::cached_result(site.callee, key.get()) : nullptr);
   fills_cache_ = key && !value;
-  if (!value || !learn_external(value.get(), guards_.read(SourceKind::kCachedCall, source, 0, key.get()))) return cut(BreakId::k_opaque_call, name);
+  const Ref places = guards::cache_key(site.callee, site.arguments, parts, site.positional, site.keyword_names);
+  if (!value || !learn_external(value.get(), guards_.read(SourceKind::kCachedCall, source, 0, places.get()))) return cut(BreakId::k_opaque_call, name);
   Ref arguments = site.pack_positional(), keywords = site.pack_keywords();
   learn_fresh(arguments.get());
   if (keywords) learn_fresh(keywords.get());

@@ -1,6 +1,8 @@
 """What libraries of models do around their operators: results cached by objects and shapes, back ends by class, pairs of modules unpacked."""
 
 import functools
+import gc
+import weakref
 
 import torch
 
@@ -83,3 +85,27 @@ with torch.no_grad():
         print(error)
     BACKENDS[torch.Tensor] = "other"
     print(rearrange(torch.ones(2, 3), "a b", "b", "a")[1], recipe_of.cache_info())
+
+
+class Scaled(torch.nn.Module):
+    sizes = (2, 3)
+
+    @functools.lru_cache(maxsize=None)
+    def scale(self, n, sizes):
+        print("scale", n)
+        return n * sizes[0]
+
+    def forward(self, x):
+        return (x * self.scale(x.shape[0], self.sizes)).sum()
+
+
+scaled = Scaled()
+for turn in range(8):
+    if turn == 5:
+        scaled.sizes = (7, 3)
+    print(turn, scaled(torch.ones(2 + turn % 3 // 2, 3)).item(), Scaled.scale.cache_info())
+dead = weakref.ref(scaled)
+Scaled.scale.cache_clear()
+del scaled
+gc.collect()
+print("freed with the cache:", dead() is None)
