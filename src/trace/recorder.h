@@ -357,6 +357,8 @@ class Recorder {
 
   // Which objects are the same. (recorder_identity.cpp)
   void note_compared(PyObject* object, int depth = 0);
+  void note_keys(PyObject* container, int depth = 0);
+  void note_object(PyObject* object);
   void note_compared_by(vm::Activation& activation, const bytecode::Instruction& in);
   void note_compared_by(const std::string& name, PyObject* self, const CallSite& site);
   void require_distinct_objects();
@@ -606,6 +608,7 @@ class Recorder {
   std::unordered_map<PyObject*, std::vector<python::Ref>> written_keys_;
   std::unordered_set<PyObject*> dirty_;  // lists written as a whole
   std::unordered_map<PyObject*, python::Ref> compared_;  // what containers have hashed or compared by identity
+  bool compares_unseen_ = false;                         // what that was could not be seen: anything
   std::unordered_set<PyObject*> gradient_owners_;  // tensors from outside whose .grad was read or written
   bool writes_gradients_ = false;
   bool fills_cache_ = false;  // cut off at a call whose result functools.lru_cache does not hold yet

@@ -401,6 +401,12 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   settle_sizes(site, kind, name);
   const bool by_name = kind.call_class == CallClass::kPure || kind.model == Model::kWriteFresh || kind.model == Model::kWriteFirst || kind.model == Model::kDictPop;
   if (by_name) note_compared_by(name, self, site);
+  // A method of a container from outside would look into it unseen.
+  auto looks_outside = [this](PyObject* argument) {
+    PyObject* owner = PyCFunction_Check(argument) ? bound_object(argument) : nullptr;
+    return owner && (PyAnySet_Check(owner) || PyDict_Check(owner) || PyList_Check(owner)) && !is_fresh(owner);
+  };
+  if (kind.call_class == CallClass::kPure && std::any_of(site.arguments.begin(), site.arguments.end(), looks_outside)) return cut(BreakId::k_opaque_call, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;

@@ -16,21 +16,33 @@ using python::Ref;
 
 namespace {
 
-constexpr int kDeepest = 4;
-
-bool is_dict(PyObject* object) { return PyDict_Check(object) || PyDictViewSet_Check(object); }
+constexpr int kDeepest = 8;
 
 /// Functions of C that pass their arguments on, or look at their types and sizes, and compare none of them.
 bool compares_nothing(const std::string& name) {
   static const std::unordered_set<std::string_view> names = {
-      "list", "tuple", "iter", "zip", "enumerate", "reversed", "len", "type", "callable", "map", "filter", "partial", "chain", "chain.from_iterable",
-      "repeat", "islice", "zip_longest", "product", "starmap", "accumulate", "tee", "cycle", "pairwise", "batched", "compress", "super", "any", "all",
-      "dict.keys", "dict.values", "dict.items", "dict.copy", "list.copy", "list.extend", "list.insert", "list.pop", "list.reverse", "list.clear",
-      "list.__init__", "list.__len__", "list.__iter__", "list.__getitem__", "tuple.__len__", "tuple.__iter__", "tuple.__getitem__", "dict.__len__",
-      "dict.__iter__", "deque", "deque.append", "deque.appendleft", "deque.extend", "deque.pop", "deque.popleft", "attrgetter", "itemgetter",
-      "methodcaller", "reduce", "MethodType", "method"};
+      "list", "tuple", "iter", "zip", "enumerate", "reversed", "len", "type", "callable", "chain", "chain.from_iterable", "repeat", "islice",
+      "zip_longest", "product", "tee", "cycle", "pairwise", "batched", "compress", "super", "any", "all", "dict.keys", "dict.values", "dict.items",
+      "dict.copy", "list.copy", "list.extend", "list.insert", "list.pop", "list.reverse", "list.clear", "list.__init__", "list.__len__",
+      "list.__iter__", "list.__getitem__", "tuple.__len__", "tuple.__iter__", "tuple.__getitem__", "dict.__len__", "dict.__iter__", "deque",
+      "deque.append", "deque.appendleft", "deque.extend", "deque.pop", "deque.popleft", "attrgetter", "itemgetter", "methodcaller", "MethodType",
+      "method"};
   return names.count(name) != 0;
 }
+
+/// Functions that hash the keys they are given and keep the values.
+bool hashes_keys(const std::string& name) {
+  static const std::unordered_set<std::string_view> names = {"dict", "OrderedDict", "defaultdict", "dict.update", "OrderedDict.update", "dict.__init__", "OrderedDict.__init__"};
+  return names.count(name) != 0;
+}
+
+/// Functions that call another one, which may compare what it is given.
+bool calls_another(const std::string& name) {
+  static const std::unordered_set<std::string_view> names = {"map", "filter", "reduce", "starmap", "accumulate", "filterfalse", "takewhile", "dropwhile", "partial"};
+  return names.count(name) != 0;
+}
+
+bool is_deque(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name) == "collections.deque"; }
 
 }  // namespace
 
@@ -41,18 +53,37 @@ bool is_hashed_by_identity(PyObject* object) {
 }
 
 void Recorder::note_compared(PyObject* object, int depth) {
-  if (object == nullptr || depth > kDeepest || guards::is_constant_like(object)) return;
-  const bool sequence = PyList_CheckExact(object) || PyTuple_CheckExact(object);
-  if (sequence) {
+  if (object == nullptr || guards::is_constant_like(object)) return;
+  if (depth > kDeepest || PyIter_Check(object)) {
+    compares_unseen_ = true;
+  } else if (PyList_Check(object) || PyTuple_Check(object)) {
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++) note_compared(PySequence_Fast_ITEMS(object)[i], depth + 1);
-  } else if (PyAnySet_Check(object) || is_dict(object)) {
-    const Ref items = Ref::steal(PyAnySet_Check(object) || !PyDict_Check(object) ? PySequence_List(object) : PyDict_Keys(object));
-    if (items) note_compared(items.get(), depth + 1);
-    else PyErr_Clear();
-  } else if (is_hashed_by_identity(object)) {
-    const Object* known = find(object);
-    if (known == nullptr || known->known == Known::kExternal) compared_.try_emplace(object, Ref::borrow(object));
+  } else if (PyDict_Check(object)) {
+    note_keys(object, depth);
+    note_compared(Ref::steal(PyDict_Values(object)).get(), depth + 1);
+  } else if (PyAnySet_Check(object) || PyDictViewSet_Check(object) || PyDictValues_Check(object) || is_deque(object)) {
+    const Ref items = Ref::steal(PySequence_List(object));
+    if (!items) PyErr_Clear();
+    note_compared(items.get(), depth + 1);
+  } else {
+    note_object(object);
+    if (PyMethod_Check(object)) note_compared(PyMethod_GET_SELF(object), depth + 1);
+    if (PyWeakref_CheckRefExact(object)) note_compared(PyWeakref_GET_OBJECT(object), depth + 1);
+    PyTypeObject* type = Py_TYPE(object);
+    const bool gives_items = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (type->tp_iter || type->tp_as_sequence->sq_item) && !guards::is_tensor(object);
+    if (gives_items) compares_unseen_ = true;
   }
+}
+
+/// C code takes an object for equal to itself, whatever its class says.
+void Recorder::note_object(PyObject* object) {
+  const Object* known = find(object);
+  if (known == nullptr || known->known == Known::kExternal) compared_.try_emplace(object, Ref::borrow(object));
+}
+
+void Recorder::note_keys(PyObject* container, int depth) {
+  if (PyDict_Check(container)) note_compared(Ref::steal(PyDict_Keys(container)).get(), depth + 1);
+  else note_compared(container, depth);
 }
 
 void Recorder::note_compared_by(vm::Activation& activation, const Instruction& in) {
@@ -68,24 +99,26 @@ void Recorder::note_compared_by(vm::Activation& activation, const Instruction& i
     case Opcode::kSetUpdate:
     case Opcode::kDictUpdate:
     case Opcode::kDictMerge:
-      note_compared(operand(1));
-      note_compared(operand(in.argument + 1));
+      note_keys(operand(1));
+      note_keys(operand(in.argument + 1));
       break;
     case Opcode::kMapAdd:
       note_compared(operand(2));
-      note_compared(operand(in.argument + 2));
+      note_keys(operand(in.argument + 2));
       break;
     case Opcode::kContainsOp:
       if (PyUnicode_Check(operand(1))) break;
-      note_compared(operand(1));
+      note_keys(operand(1));
       note_compared(operand(2));
       break;
     case Opcode::kCompareOp:
+      if (guards::is_tensor(operand(1)) || guards::is_tensor(operand(2))) break;
+      note_compared(operand(1));
+      note_compared(operand(2));
+      break;
     case Opcode::kBinaryOp:
       for (PyObject* side : {operand(1), operand(2)}) {
-        if (PyDict_Check(side)) note_compared(Ref::steal(PyDict_Values(side)).get());
-        const bool sequence = PyList_CheckExact(side) || PyTuple_CheckExact(side);
-        if (PyAnySet_Check(side) || is_dict(side) || (sequence && in.opcode == Opcode::kCompareOp)) note_compared(side);
+        if (PyAnySet_Check(side) || PyDict_Check(side) || PyDictViewSet_Check(side)) note_keys(side);
       }
       break;
     case Opcode::kStoreSubscr:
@@ -93,22 +126,41 @@ void Recorder::note_compared_by(vm::Activation& activation, const Instruction& i
     case Opcode::kDeleteSubscr:
       if (!PyDict_Check(operand(2)) || guards::is_constant_like(operand(1))) break;
       note_compared(operand(1));
-      note_compared(operand(2));
+      note_keys(operand(2));
       break;
     default: break;
   }
 }
 
 void Recorder::note_compared_by(const std::string& name, PyObject* self, const CallSite& site) {
+  if (name == "iter" && site.arguments.size() == 2) compares_unseen_ = true;  // with what ends it
   if (compares_nothing(name)) return;
-  note_compared(self);
-  for (PyObject* argument : site.arguments) note_compared(argument);
+  const bool keyed = (site.keyword_names != nullptr && (name == "sorted" || name == "min" || name == "max" || name == "list.sort")) || name == "groupby";
+  if (name == "is_" || name == "is_not") {
+    for (PyObject* argument : site.arguments) note_object(argument);
+  }
+  const bool unseen = calls_another(name) && (site.arguments.empty() || !PyFunction_Check(site.arguments[0]));
+  if (keyed || unseen) compares_unseen_ = true;
+  if (calls_another(name)) return;
+  const bool keys = hashes_keys(name);
+  if (self) keys ? note_keys(self) : note_compared(self);
+  for (Py_ssize_t i = 0; i < (keys ? site.positional : static_cast<Py_ssize_t>(site.arguments.size())); i++) {
+    PyObject* argument = site.arguments[static_cast<std::size_t>(i)];
+    keys ? note_keys(argument) : note_compared(argument);
+  }
 }
 
 void Recorder::require_distinct_objects() {
   std::map<PyTypeObject*, std::vector<SourceId>> kinds;
-  for (const auto& [object, kept] : compared_) {
+  auto add = [&](PyObject* object) {
     if (const SourceId source = source_of(object); source != kNoSource) kinds[Py_TYPE(object)].push_back(source);
+  };
+  if (compares_unseen_) {
+    for (const auto& [object, known] : objects_) {
+      if (known.known == Known::kExternal && known.type == Py_TYPE(object) && !PyType_Check(object)) add(object);
+    }
+  } else {
+    for (const auto& [object, kept] : compared_) add(object);
   }
   for (auto& [type, sources] : kinds) {
     if (sources.size() == 2) guards_.check_same(sources[0], sources[1], false);

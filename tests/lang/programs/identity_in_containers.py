@@ -129,18 +129,44 @@ def removed(a, b):
     return len(items)
 
 
+def iterators(a, b):
+    return len(set(iter([a, b]))), len({*iter([a, b])}), len(dict.fromkeys(iter([a, b]))), len(collections.OrderedDict(zip([a, b], [1, 2])))
+
+
+def generators(a, b):
+    return len(set(item for item in (a, b))), len(collections.Counter(item for item in (a, b)))
+
+
+def deques(a, b):
+    return collections.deque([a]).count(b), b in collections.deque([1, a])
+
+
+def nested(a, b):
+    return [[[[[[[a]]]]]]] == [[[[[[[b]]]]]]], ((((a,),),),) == ((((b,),),),), ({1: a},) == ({1: b},)
+
+
+def values(a, b):
+    return {1: a} == {1: b}, {1: {2: a}} == {1: {2: b}}, {1: a} in [{1: b}], b in {1: a}.values(), (1, b) in {1: a}.items()
+
+
+def mapped(a, b):
+    return list(map({a}.__contains__, [b])), list(map({a: 1}.get, [b])), len(list(iter([1, a, 2, b].pop, a)))
+
+
 def picked(x, a):
     return len({a, PAIRS["mark"][x[:2].argmax().item()]})
 
 
 FUNCTIONS = (set_display, set_call, set_operators, set_update, set_star, dict_display, dict_calls, dict_store, dict_read, dict_comprehension,
-             counters, tuples, lists, equal, grouped, memo, removed)
+             counters, tuples, lists, equal, grouped, memo, removed,
+             iterators, generators, deques, nested, values, mapped)
 
 
 def ask(function):
     def asked(x, a, b):
         return (x * 4).sum(), function(a, b)
 
+    asked.__code__ = asked.__code__.replace(co_name=function.__name__)  # recorded by itself
     return asked
 
 
