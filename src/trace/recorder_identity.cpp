@@ -78,7 +78,8 @@ void Recorder::note_compared(PyObject* object, int depth) {
 /// C code takes an object for equal to itself, whatever its class says.
 void Recorder::note_object(PyObject* object) {
   const Object* known = find(object);
-  if (known == nullptr || known->known == Known::kExternal) compared_.try_emplace(object, Ref::borrow(object));
+  const bool made_here = known ? known->known == Known::kFresh : guards::is_plain_tensor(object) && operators_.find(guards::tensor_of(object)) != graph::kNoValue;
+  if (!made_here) compared_.try_emplace(object, Ref::borrow(object));
 }
 
 void Recorder::note_keys(PyObject* container, int depth) {
