@@ -17,6 +17,8 @@ import types
 import torch
 import torch.utils._python_dispatch
 
+import devices
+
 try:
     from dynrun import disable
 except ImportError:
@@ -35,7 +37,7 @@ def smooth(shape, start):
 
 def seq(*shape, start=0.0):
     """A tensor of smooth values without a pattern; `start` picks another one."""
-    values = smooth(shape, start).clone()
+    values = smooth(shape, start).to(devices.DEVICE, copy=True)
     return values.mul_(1 + NUDGE) if NUDGE else values
 
 
@@ -63,21 +65,22 @@ class Picture:
 
     def tensor(self, value):
         data = value.detach()
+        shown = data if data.device.type == "cpu" else data.cpu()
         plain = data.layout is torch.strided and not data.is_quantized
         dtype = data.dtype
         if plain:
             check_room(data)
         if dtype is torch.float32 and plain and not data.is_neg():
-            kind, content = "f4", data.numpy().tobytes()
+            kind, content = "f4", shown.numpy().tobytes()
         else:
-            shown = data if plain else data.to_dense()
+            shown = shown if plain else shown.to_dense()
             if dtype.is_complex:
                 shown = torch.view_as_real(shown.resolve_conj())
             kind = "f8" if shown.dtype.is_floating_point else "i"
             content = shown.to(torch.float64 if kind == "f8" else torch.int64).resolve_neg().numpy().tobytes()
         place = self.storages.setdefault(data.untyped_storage()._cdata, len(self.storages)) if plain else -1
         inference, leaf = value.is_inference(), value.is_leaf
-        return ("tensor", type(value).__name__, str(dtype), tuple(value.shape), value.stride() if plain else None, value.storage_offset() if plain else 0, value.requires_grad, leaf,
+        return ("tensor", type(value).__name__, str(dtype), data.device.type, tuple(value.shape), value.stride() if plain else None, value.storage_offset() if plain else 0, value.requires_grad, leaf,
                 self.graph(value.grad_fn), None if inference else value._version, place, inference, self.of(value.grad) if leaf else None, self.of(value.__dict__) if value.__dict__ else None, (kind, content))
 
     def of(self, value, depth=0):
@@ -570,13 +573,14 @@ NET_LIST = [net, torch.nn.Tanh()]
 optimizer = torch.optim.SGD([net.w, net.b], lr=0.1)
 hooks = []
 '''
-CODE = compile(SOURCE, "common_source", "exec")
+CODE = devices.compiled(SOURCE, "common_source")
 MODULES = {"collections": collections, "contextlib": contextlib, "dataclasses": dataclasses, "enum": enum, "functools": functools, "json": json, "types": types, "torch": torch, "seq": seq}
 SHARED = {"__name__": "__main__", **MODULES}
 exec(compile(SHARED_SOURCE, "common_source", "exec"), SHARED)
 LIBRARY = SHARED["library"]  # its operators live as long
 SHARED = {name: SHARED[name] for name in ("Color", "Point", "Record3", "Custom", "Record", "Swallow", "Net")}
-TEMPLATE = SHARED["Net"]()
+with devices.on_cpu():
+    TEMPLATE = SHARED["Net"]()
 
 
 def fresh_module(template):
@@ -586,7 +590,7 @@ def fresh_module(template):
         if name == "_modules":
             value = {key: fresh_module(inner) for key, inner in value.items()}
         elif name in ("_parameters", "_buffers"):
-            value = {key: item if item is None else torch.nn.Parameter(item.detach().clone()) if name == "_parameters" else item.clone() for key, item in value.items()}
+            value = {key: item if item is None else torch.nn.Parameter(item.detach().to(devices.DEVICE, copy=True)) if name == "_parameters" else item.to(devices.DEVICE, copy=True) for key, item in value.items()}
         elif isinstance(value, (dict, set)):
             value = value.copy()
         made.__dict__[name] = value

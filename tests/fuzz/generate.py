@@ -4,6 +4,7 @@ import random
 import re
 import warnings
 
+import devices
 from expressions import BACKWARD, BOUNDED, CAUGHT, EXPRESSIONS, LEAVES, LOOPS, RAISES, SCOPES, SIMPLE
 
 PLACE = re.compile(r"\{(\w+)\}")
@@ -438,7 +439,7 @@ def compiled(seed, name="program"):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return source, compile(source, name, "exec")
+                return source, devices.compiled(source, name)
         except SyntaxError:  # a walrus inside a comprehension's source, a jump out of except*: one in fifty
             pass
 

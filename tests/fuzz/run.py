@@ -38,6 +38,7 @@ class Worker:
         self.mode, self.programs = mode, 0
         read_end, write_end = os.pipe()
         environment = dict(os.environ, PYTHONHASHSEED="0", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking whether there is a GPU must not wake it
         environment.pop("DYNRUN_OPTIONS", None)  # ours, when dynrun runs this program too
         exact = "exact" if "extern" in mode or mode == "handover" else "close"
         self.process = subprocess.Popen([executable, *MODES[mode][1], "-W", "always", str(HERE / "worker.py"), str(write_end), exact], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -214,9 +215,11 @@ def main():
     parser.add_argument("--keep", help="write failing programs into this folder")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--forget", choices=["yes", "no"], help="whether dynrun forgets its segments after each program; by default drawn for each hundred programs")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where the programs' tensors lie")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--filter", default="", help="unused")
     options = parser.parse_args()
+    os.environ["DYNRUN_FUZZ_DEVICE"] = options.device
     if sys.version_info[:2] != (3, 12):
         # Which programs compile decides what a seed stands for: the same Python as the workers'.
         os.execv(options.dynrun, [options.dynrun, "--vm=off", *sys.argv])
@@ -265,6 +268,9 @@ def main():
     print(f"seeds {first} to {seed - 1} in {elapsed:.0f} s ({total.programs / elapsed:.0f} a second): {modes}")
     print(f"replays in {100 * total.replayed / max(total.programs, 1):.0f} % of the programs, {total.replays} in all; {total.captured} operators captured")
     print(f"{total.programs - len(total.failures) - total.slow} passed, {len(total.failures)} failed, {total.slow} skipped")
+    if total.programs >= CHILD and not total.replays:
+        print("nothing was replayed: this run says nothing (do the programs raise before they begin?)")
+        return 1
     return 1 if total.failures else 0
 
 

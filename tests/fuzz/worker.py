@@ -22,6 +22,7 @@ import time
 import warnings
 
 import common
+import devices
 import dynrun
 import generate
 import torch
@@ -104,7 +105,7 @@ def settle():
     """What a program may have left behind in torch and in the interpreter."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
-    torch.default_generator.manual_seed(0)
+    (torch.default_generator if devices.DEVICE == "cpu" else torch).manual_seed(0)
     random.seed(0)
     logging.getLogger().handlers.clear()
     warnings.simplefilter("always")
@@ -159,6 +160,11 @@ def is_sensitive(code, outputs):
         return compare(expected, nudged, False) is not None
 
 
+def lost_device(run):
+    """Whether a kernel has failed an assertion, such as an index out of range: the process can use the device no longer."""
+    return devices.DEVICE != "cpu" and "CUDA error" in repr(run[:2])
+
+
 def run_program(code, outputs, exact, between=lambda seconds: None):
     began = time.process_time()
     common.PLACES.clear()
@@ -170,7 +176,7 @@ def run_program(code, outputs, exact, between=lambda seconds: None):
             break
         middle = time.process_time()
         between(middle - began)
-        if runs[0][1] is not None and runs[0][1][0] == "Undefined":
+        if (runs[0][1] is not None and runs[0][1][0] == "Undefined") or lost_device(runs[0]):
             return {"problem": None, "slow": True, "undefined": True, "replays": 0, "segments": 0, "captured": 0, "raised": 0, "seconds": [middle - began, 0]}
         dynrun.reset_stats()
     expected, actual = runs
@@ -204,7 +210,7 @@ def child(job, results, exact):
 
         with dynrun.disable():
             name = f"seed_{seed}.py"
-            code = compile(source, name, "exec") if source is not None else generate.compiled(seed, name)[1]
+            code = devices.compiled(source, name) if source is not None else generate.compiled(seed, name)[1]
         if job.get("ask"):
             print(json.dumps({"sensitive": is_sensitive(code, outputs)}), file=stream, flush=True)
             break
@@ -280,12 +286,8 @@ def serve(job, out, exact):
             left.remove(started)
 
 
-def main():
-    out = os.fdopen(int(sys.argv[1]), "w")
-    exact = sys.argv[2] == "exact"
-    torch.set_num_threads(1)
-    torch.set_warn_always(True)
-    # What torch imports late is imported here, once, and not by every child.
+def warm_up(exact):
+    """What torch imports late is imported here, once, and not by every child."""
     value = torch.ones(2, 2, requires_grad=True)
     torch.utils.checkpoint.checkpoint(torch.sin, value, use_reentrant=False).sum().backward()
     torch.manual_seed(0)
@@ -297,6 +299,15 @@ def main():
         # The code generator starts once, before the children are forked.
         warm = dynrun.compile(lambda x: x * 2 + 1)
         warm(torch.ones(3)), warm(torch.ones(3))
+
+
+def main():
+    out = os.fdopen(int(sys.argv[1]), "w")
+    exact = sys.argv[2] == "exact"
+    torch.set_num_threads(1)
+    torch.set_warn_always(True)
+    if devices.DEVICE == "cpu":  # another device is the children's to wake: a process that has is not to be forked
+        warm_up(exact)
     # The children share what is loaded; their collections need not look at it.
     gc.collect()
     gc.freeze()
