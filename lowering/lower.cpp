@@ -28,7 +28,7 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"remove_dead_nodes", remove_dead_nodes}, {"fold_constants", fold_constants},       {"fold_batch_norm", fold_batch_norm},
-    {"split_convolution_bias", split_convolution_bias},
+    {"patches_as_product", patches_as_product}, {"split_convolution_bias", split_convolution_bias},
     {"choose_layouts", choose_layouts},       {"remove_dead_nodes", remove_dead_nodes},
 };
 
@@ -40,16 +40,18 @@ bool is_served(c10::Device device) {
   return device.is_cpu();
 }
 
-/// The device of the graph's first tensor.
+/// The device of the graph's first tensor that is not on the CPU, else the CPU: what numbers of tensors and copies to the CPU become
+/// is on both.
 c10::Device device_of(const graph::Graph& graph) {
   for (const graph::Value& value : graph.values) {
-    if (value.is_tensor()) return value.tensor().device;
+    if (value.is_tensor() && !value.tensor().device.is_cpu()) return value.tensor().device;
   }
   return c10::kCPU;
 }
 
 bool is_plain(const graph::Value& value, c10::Device device) {
-  return value.is_tensor() && value.tensor().device == device && value.tensor().strides.size() == value.tensor().sizes.size();
+  if (!value.is_tensor() || value.tensor().strides.size() != value.tensor().sizes.size()) return false;
+  return value.tensor().device == device || value.tensor().device.is_cpu();
 }
 
 /// Which values the operators and outputs name: numbers and literals that became part of an operator leave theirs behind.
@@ -145,10 +147,8 @@ void run_passes(Program& program, const Options& options) {
 
 std::vector<Unit> units_of(Program& program) {
   std::vector<LibraryKernel> claims;
-  if (program.device.is_cpu()) {
-    claims = claim_library_kernels(program);
-    claim_unsized_chains(program, claims);
-  }
+  if (!program.for_gpu()) claims = claim_library_kernels(program);
+  if (!program.pretended) claim_unsized_chains(program, claims);
   return schedule(program, std::move(claims));
 }
 
@@ -160,6 +160,7 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
   quiet.shared = nullptr;
   Program program = functionalise(graph, examples, quiet);
   program.device = c10::Device(c10::DeviceType::CUDA, 0);
+  program.pretended = true;
   if (program.hidden_alias) return;
   run_passes(program, quiet);
   std::vector<Kernel> kernels;
@@ -180,7 +181,7 @@ struct Variant {
 Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, Variant variant = {}) {
   Program program = functionalise(*graph, examples, options);
   program.device = device_of(*graph);
-  program.channels_last = variant.channels_last;
+  program.channels_last = variant.channels_last || options.gpu_trial == GpuTrial::kChannelsLast;
   if (program.hidden_alias) {
     if (options.dump) options.dump("graph is not compiled", "a result shares memory with another value as no view tells\n");
     return {runtime::make_replayer(graph), {}};

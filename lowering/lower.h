@@ -31,6 +31,9 @@ struct Picture {
   std::int64_t arena_bytes = 0;
 };
 
+/// Tests without a GPU: what would be done for one is done with tensors and kernels of the CPU. How activations lie then.
+enum class GpuTrial : std::uint8_t { kNone, kContiguous, kChannelsLast };
+
 struct Options {
   /// Fold and prepack inputs of kind kParameter. The caller then guards each folded input's identity, data and version.
   bool fold_parameters = true;
@@ -42,6 +45,7 @@ struct Options {
   std::function<void(const std::string& stage, const std::string& text)> dump;
   /// Whether `dump` is to get "ptx": what the kernels would be on a GPU.
   bool wants_ptx = false;
+  GpuTrial gpu_trial = GpuTrial::kNone;
   /// Called with the picture of what was made, when set.
   std::function<void(Picture picture)> draw;
 };

@@ -113,8 +113,17 @@ bool Program::has_effect(std::int32_t index) const {
          writes(index);
 }
 
+bool Program::is_elsewhere(ValueId id) const {
+  if (id == kNoValue || pretended) return false;
+  const graph::Value& value = graph.values[static_cast<std::size_t>(id)];
+  return value.is_tensor() && value.tensor().device != device;
+}
+
 bool Program::touches_unsized(std::int32_t index) const {
-  return graph::touches_unsized(graph, graph.nodes[static_cast<std::size_t>(index)]);
+  const Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  bool elsewhere = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return is_elsewhere(id); });
+  visit_values(node, [&](ValueId id) { elsewhere = elsewhere || is_elsewhere(id); });
+  return elsewhere || graph::touches_unsized(graph, node);
 }
 
 bool Program::is_repeatable() const {

@@ -41,10 +41,13 @@ struct Program {
   std::vector<bool> folded;                     // one an input: its content was read at compile time
   const Options* options = nullptr;
   graph::Mode mode;           // that handed-out views are made under
-  c10::Device device = c10::kCPU;  // of all its tensors
+  c10::Device device = c10::kCPU;  // where kernels run
+  bool pretended = false;          // the tensors lie on another: only the kernels' code is wanted
   bool channels_last = false;  // what a GPU's convolutions are to give
   bool hidden_alias = false;  // a result shares memory with another value as no view tells: of another dtype, conjugated, unknown
 
+  /// Whether the rules and passes for a GPU hold.
+  bool for_gpu() const { return !device.is_cpu() || (options != nullptr && options->gpu_trial != GpuTrial::kNone); }
   graph::ValueId root(graph::ValueId id) const;
   bool is_view(graph::ValueId id) const { return views.count(id) != 0; }
 
@@ -61,7 +64,10 @@ struct Program {
   bool writes(std::int32_t node) const;
   /// True for a node that may not be removed, doubled or moved: it writes, draws random numbers, or is not known to be pure.
   bool has_effect(std::int32_t node) const;
-  /// True for a node that reads or makes a tensor whose sizes depend on data: libtorch's own operator runs it, on what is there.
+  /// True for a value on another device than the kernels': a number of a tensor, a copy on the CPU.
+  bool is_elsewhere(graph::ValueId id) const;
+  /// True for a node that reads or makes a tensor whose sizes depend on data, or one elsewhere: libtorch's own operator runs it, on
+  /// what is there.
   bool touches_unsized(std::int32_t node) const;
   /// Whether a run is the same work each time: nothing is drawn, nothing from outside written, no size and no step hangs on data.
   bool is_repeatable() const;

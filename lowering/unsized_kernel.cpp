@@ -1,7 +1,4 @@
-// The kernel is compiled for rows of kRow elements without knowing how many there are. A run counts its whole rows; what is left
-// is computed in a row of scratch memory. Every tensor of a chain lies in memory as the one it starts from does, so the order of
-// elements does not matter; where that is not so (no second element in a dimension), the operators run one by one. A slot is a
-// graph value, for them too.
+// Which nodes make a chain. A slot is a graph value, for what runs them one by one too.
 
 #include "lowering/unsized_kernel.h"
 
@@ -9,12 +6,12 @@
 #include "graph/visit.h"
 #include "lowering/cpu/jit.h"
 #include "lowering/loops/decompose.h"
-#include "runtime/dispatch.h"
+#include "lowering/unsized_step.h"
 #include "runtime/plan.h"
+#ifdef DYNRUN_CUDA
+#include "lowering/gpu/kernel_step.h"
+#endif
 
-#include <ATen/ATen.h>
-
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -23,86 +20,6 @@ namespace {
 
 using graph::kNoValue;
 using graph::ValueId;
-
-constexpr std::int64_t kRow = 64;
-constexpr std::int64_t kMostRows = std::int64_t{1} << 40;
-constexpr std::size_t kMostBuffers = 16;
-
-struct Buffer {
-  runtime::SlotId slot = -1;
-  c10::ScalarType dtype = c10::ScalarType::Float;
-  bool written = false;
-};
-
-class UnsizedStep final : public runtime::Step {
- public:
-  using Operators = std::vector<std::unique_ptr<runtime::Step>>;
-
-  UnsizedStep(cpu::KernelFunction function, std::vector<Buffer> buffers, runtime::SlotId like, std::int64_t grain, Operators operators, std::string text)
-      : function_(function), buffers_(std::move(buffers)), like_(like), grain_(grain), operators_(std::move(operators)), text_(std::move(text)) {}
-
-  void run(runtime::Slots& slots) const override {
-    if (!keeps_layout(slots[like_])) {
-      for (const auto& step : operators_) step->run(slots);
-      return;
-    }
-    Pointers pointers{};
-    for (std::size_t i = 0; i < buffers_.size(); ++i) pointers[i] = place(slots, buffers_[i]);
-    const std::int64_t elements = slots[like_].numel(), rows = elements / kRow;
-    if (rows <= grain_) {
-      function_(pointers.data(), 0, rows, nullptr);
-    } else {
-      runtime::parallel_for(rows, grain_, [&](std::int64_t begin, std::int64_t end) { function_(pointers.data(), begin, end, nullptr); });
-    }
-    if (elements % kRow != 0) finish(pointers, rows * kRow, elements % kRow);
-  }
-
-  runtime::StepKind kind() const override { return runtime::StepKind::kKernel; }
-  std::string describe() const override { return text_; }
-
- private:
-  using Pointers = std::array<void*, kMostBuffers>;
-
-  /// Whether every elementwise operator gives its result this layout. Where dimensions have no second element, each has its way.
-  static bool keeps_layout(const at::Tensor& like) {
-    const auto sizes = like.sizes();
-    if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 2; })) return false;
-    return like.is_non_overlapping_and_dense();
-  }
-
-  void* place(runtime::Slots& slots, const Buffer& buffer) const {
-    at::Tensor& tensor = slots[buffer.slot];
-    if (!buffer.written) return const_cast<void*>(tensor.const_data_ptr());
-    const at::Tensor& like = slots[like_];
-    tensor = at::empty_like(like, like.options().dtype(buffer.dtype));
-    return tensor.mutable_data_ptr();
-  }
-
-  void finish(const Pointers& pointers, std::int64_t from, std::int64_t count) const {
-    alignas(64) std::array<std::array<char, kRow * sizeof(double)>, kMostBuffers> rows;
-    Pointers scratch = pointers;
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      scratch[i] = rows[i].data();
-      if (buffers_[i].written) continue;
-      const std::size_t width = c10::elementSize(buffers_[i].dtype), bytes = static_cast<std::size_t>(count) * width;
-      std::memcpy(rows[i].data(), static_cast<char*>(pointers[i]) + static_cast<std::size_t>(from) * width, bytes);
-      std::memset(rows[i].data() + bytes, 0, kRow * width - bytes);
-    }
-    function_(scratch.data(), 0, 1, nullptr);
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      if (!buffers_[i].written) continue;
-      const std::size_t width = c10::elementSize(buffers_[i].dtype);
-      std::memcpy(static_cast<char*>(pointers[i]) + static_cast<std::size_t>(from) * width, rows[i].data(), static_cast<std::size_t>(count) * width);
-    }
-  }
-
-  cpu::KernelFunction function_;
-  std::vector<Buffer> buffers_;
-  runtime::SlotId like_;
-  std::int64_t grain_;   // rows that are not worth a second thread
-  Operators operators_;  // the chain, one by one
-  std::string text_;
-};
 
 bool is_unsized(const Program& program, ValueId id) {
   const graph::Value& value = program.graph.values[static_cast<std::size_t>(id)];
@@ -113,11 +30,13 @@ bool is_unsized(const Program& program, ValueId id) {
 Program as_rows(const Program& program) {
   Program rows;
   rows.options = program.options;
+  rows.device = program.device;
+  rows.pretended = program.pretended;
   rows.graph.values = program.graph.values;
   for (graph::Value& value : rows.graph.values) {
     auto* type = std::get_if<graph::TensorType>(&value.type);
     if (type == nullptr || !type->unsized) continue;
-    type->sizes = {kRow};
+    type->sizes = {kElementsOfRow};
     type->strides = {1};
     type->unsized = false;
   }
@@ -174,7 +93,7 @@ class Claimer {
     if (!graph::is_elementwise(graph::base_name(node.op)) || node.op.schema().name() == "aten::clone") return kNoValue;  // a clone keeps strides that the others make anew
     ValueId source = kNoValue;
     for (ValueId value : reads(node)) {
-      if (!is_unsized(program_, value) || program_.graph.type_of(value).number || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
+      if (!is_unsized(program_, value) || program_.is_elsewhere(value) || program_.graph.type_of(value).number || program_.is_view(value) || (source != kNoValue && family_of(source) != family_of(value))) return kNoValue;
       source = value;
     }
     return source;
@@ -182,7 +101,7 @@ class Claimer {
 
   std::optional<Definition> define(std::int32_t index) const {
     const graph::Node& node = program_.graph.nodes[static_cast<std::size_t>(index)];
-    if (!cpu::host_has_types(program_.graph, node)) return std::nullopt;
+    if (program_.device.is_cpu() && !cpu::host_has_types(program_.graph, node)) return std::nullopt;
     auto definitions = decompose(rows_, node);
     if (!definitions || definitions->size() != 1) return std::nullopt;
     Definition& definition = definitions->front();
@@ -227,48 +146,42 @@ class Claimer {
     open_.erase(family);
     if (chain.nodes.size() < 2) return;
     FusionGroup group;
-    group.space = {kRow};
+    group.space = {kElementsOfRow};
     group.definitions = chain.definitions;
     for (const Definition& definition : group.definitions) group.stored.push_back(is_seen(chain, definition.value));
     if (std::none_of(group.stored.begin(), group.stored.end(), [](bool stored) { return stored; })) return;  // they run to raise, if they do
     Kernel kernel = build_kernel(rows_, group);
-    if (kernel.dims.size() != 1 || kernel.buffers.size() > kMostBuffers) return;
-    repeat(kernel);
+    if (kernel.dims.size() != 1 || kernel.buffers.size() > kMostUnsizedBuffers) return;
     if (program_.options->dump) program_.options->dump("loops", print(kernel) + "\n");
     claims_.push_back(claim(chain, std::move(kernel)));
-  }
-
-  /// Rows, one behind the other.
-  static void repeat(Kernel& kernel) {
-    auto widen = [](Access& access) { access.strides.insert(access.strides.begin(), access.strides.back() * kRow); };
-    for (LoopOp& op : kernel.ops) {
-      if (op.kind == ExpressionKind::kLoad) widen(op.access);
-    }
-    for (LoopStore& store : kernel.stores) widen(store.access);
-    kernel.dims.insert(kernel.dims.begin(), kMostRows);
-    kernel.outer = 1;
   }
 
   LibraryKernel claim(const Chain& chain, Kernel kernel) const {
     LibraryKernel out;
     out.nodes = chain.nodes;
     out.makes_outputs = true;
-    std::vector<Buffer> buffers;
+    std::vector<UnsizedBuffer> buffers;
     for (const LoopBuffer& buffer : kernel.buffers) {
       buffers.push_back({-1, buffer.dtype, buffer.written});
       (buffer.written ? out.outputs : out.inputs).push_back(buffer.value);
     }
     out.make = [kernel = std::move(kernel), buffers, nodes = chain.nodes, &program = program_](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) mutable {
       std::size_t input = 0, output = 0;
-      for (Buffer& buffer : buffers) buffer.slot = buffer.written ? outputs[output++] : inputs[input++];
-      UnsizedStep::Operators operators;
+      for (UnsizedBuffer& buffer : buffers) buffer.slot = buffer.written ? outputs[output++] : inputs[input++];
+      UnsizedOperators operators;
       for (std::int32_t node : nodes) {
         operators.push_back(runtime::make_dispatch_step(program.graph, program.graph.nodes[static_cast<std::size_t>(node)], [](ValueId id) { return id; }));
       }
-      return std::make_unique<UnsizedStep>(cpu::compile({{&kernel, cpu::code_shape(kernel, cpu::host_target())}}, program.options->dump).front(), buffers, inputs.front(),
-                                           cpu::grain_of(kernel, kRow), std::move(operators), print(kernel));
+      return make_unsized_step(elements_function(kernel, program), buffers, inputs.front(), std::move(operators), print(kernel));
     };
     return out;
+  }
+
+  static std::unique_ptr<ElementsFunction> elements_function(const Kernel& kernel, const Program& program) {
+#ifdef DYNRUN_CUDA
+    if (program.device.is_cuda()) return gpu::make_elements_function(kernel, program.device.index(), *program.options);
+#endif
+    return cpu_elements_function(kernel, *program.options);
   }
 
   const Program& program_;

@@ -71,7 +71,37 @@ class KernelStep final : public runtime::Step {
   mutable std::optional<Variant> scalar_;
 };
 
+/// A thread computes one element; how many there are is the function's argument.
+class Elements final : public ElementsFunction {
+ public:
+  Elements(Kernel kernel, int device, const Options& options) : device_(device) {
+    kernel.dims = {argument(0)};
+    kernel.outer = 0;
+    shape_.wide = true;
+    function_ = compile({{&kernel, shape_}}, runtime::cuda::architecture_of(device), options.dump).front();
+  }
+
+  void run(const std::vector<void*>& pointers, std::int64_t elements) const override {
+    runtime::cuda::Launch launch;
+    launch.function = function_.module->function(device_, function_.name);
+    launch.pointers = pointers;
+    launch.arguments = {elements};
+    launch.across = static_cast<unsigned>(shape_.threads);
+    launch.blocks = static_cast<unsigned>((elements + shape_.threads - 1) / shape_.threads);
+    runtime::cuda::launch(launch, device_);
+  }
+
+ private:
+  int device_;
+  CodeShape shape_;
+  Function function_;
+};
+
 }  // namespace
+
+std::unique_ptr<ElementsFunction> make_elements_function(Kernel kernel, int device, const Options& options) {
+  return std::make_unique<Elements>(std::move(kernel), device, options);
+}
 
 void dump_ptx(const std::vector<Kernel>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
   constexpr int kArchitecture = 80;  // the oldest that is tested; its code runs on newer ones

@@ -36,7 +36,7 @@ bool is_supported(const Program& program, const Argument& argument) {
   }
   if (!argument.is_value() || argument.value() == kNoValue) return true;
   const graph::Value& value = program.graph.values[static_cast<std::size_t>(argument.value())];
-  return value.is_tensor() && is_supported(value.tensor().dtype) && !value.tensor().unsized &&
+  return value.is_tensor() && is_supported(value.tensor().dtype) && !value.tensor().unsized && !program.is_elsewhere(argument.value()) &&
          value.tensor().strides.size() == value.tensor().sizes.size();
 }
 
@@ -215,7 +215,7 @@ std::vector<bool> dimension_mask(const std::vector<std::int64_t>& dimensions, st
 std::optional<std::vector<Definition>> decompose(const Program& program, const graph::Node& node) {
   std::string full = node.op_name();
   Rule rule = nullptr;
-  for (const RuleTable* table : {&pointwise_rules(), &reduction_rules(), &copy_rules(), &pooling_rules()}) {
+  for (const RuleTable* table : {&pointwise_rules(), &reduction_rules(), &copy_rules(), &pooling_rules(), &convolution_rules()}) {
     if (auto found = table->find(full); found != table->end()) rule = found->second;
     if (rule != nullptr) break;
     if (auto found = table->find(node.op.operator_name().name); found != table->end()) rule = found->second;

@@ -66,6 +66,7 @@ const RuleTable& pointwise_rules();
 const RuleTable& reduction_rules();
 const RuleTable& copy_rules();
 const RuleTable& pooling_rules();
+const RuleTable& convolution_rules();
 
 /// The definitions of a node's results; none when no rule covers it. A result nobody defines must be unused.
 std::optional<std::vector<Definition>> decompose(const Program& program, const graph::Node& node);

@@ -38,7 +38,7 @@ class LayoutChooser {
   explicit LayoutChooser(Program& program) : program_(program), uses_(program) {}
 
   void run() {
-    if (!program_.device.is_cpu() && !program_.channels_last) return;
+    if (program_.for_gpu() && !program_.channels_last) return;
     for (std::size_t index = 0; index < program_.graph.nodes.size(); ++index) {
       const Node& node = program_.graph.nodes[index];
       if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) continue;
@@ -60,7 +60,7 @@ class LayoutChooser {
 
   /// On a CPU the library's channels-last kernels are for float32.
   bool may_change(ValueId id) const {
-    return program_.device.is_cpu() ? is_plain_float(program_, id) : c10::isFloatingType(program_.graph.type_of(id).dtype);
+    return !program_.for_gpu() ? is_plain_float(program_, id) : c10::isFloatingType(program_.graph.type_of(id).dtype);
   }
 
   /// Written, or read by what follows the memory's order: random numbers are drawn in it, operators from outside may look at it,
@@ -74,7 +74,7 @@ class LayoutChooser {
 
   bool wants_channels_last(const Node& node) const {
     const std::string name = node.op_name();
-    if (!program_.device.is_cpu() && (name == "aten::conv2d" || name == "aten::conv2d.padding")) return true;
+    if (program_.for_gpu() && (name == "aten::conv2d" || name == "aten::conv2d.padding")) return true;
     if (auto call = match_convolution(program_, node)) return prefers_channels_last(program_, *call);
     if (name == "aten::cat") return concatenates_channels_last(node);
     if (poolings().count(name)) return is_channels_last_activation(node.arguments[0]);

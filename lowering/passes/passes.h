@@ -13,6 +13,9 @@ std::shared_ptr<const graph::Graph> copy_moving_selects(std::shared_ptr<const gr
 /// they write is made in the graph and its whole buffer is written. Other writers stay, as `Program::writes`.
 Program functionalise(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const Options& options);
 
+/// Makes a GPU's convolutions of images in patches products.
+void patches_as_product(Program& program);
+
 /// Gives a GPU's convolutions their bias in an addition behind them, and the layout of weights that Program::channels_last asks for.
 void split_convolution_bias(Program& program);
 

@@ -3,6 +3,7 @@
 // libtorch adds the bias with a kernel of its own anyway. Weights become channels-last here where activations are to be.
 
 #include "lowering/extern/arguments.h"
+#include "lowering/loops/convolutions.h"
 #include "lowering/passes/passes.h"
 
 #include <ATen/Functions.h>
@@ -49,7 +50,9 @@ void lay_out_weight(Program& program, Node& node) {
   auto weight = tensor_argument(program, node.arguments[1]);
   if (!weight || program.graph.type_of(*weight).sizes.size() != 4 || !program.known(*weight)) return;
   program.mark_folded(*weight);
-  at::Tensor laid = program.known(*weight)->contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor known = *program.known(*weight);
+  // Filters of single channels are read by kernels whose neighbouring threads have neighbouring channels.
+  at::Tensor laid = is_depthwise(program, node) ? known.permute({2, 3, 1, 0}).contiguous().permute({3, 2, 0, 1}) : known.contiguous(at::MemoryFormat::ChannelsLast);
   if (laid.storage().use_count() > 1) laid = laid.clone(at::MemoryFormat::Preserve);
   const std::string name = program.graph.values[static_cast<std::size_t>(*weight)].name;
   node.arguments[1] = Argument::reference(program.add_constant(std::move(laid), name + "_channels_last"));
@@ -58,12 +61,13 @@ void lay_out_weight(Program& program, Node& node) {
 }  // namespace
 
 void split_convolution_bias(Program& program) {
-  if (program.device.is_cpu()) return;
+  if (!program.for_gpu()) return;
   std::vector<Node> nodes;
   for (std::size_t index = 0; index < program.graph.nodes.size(); ++index) {
+    const bool here = !program.touches_unsized(static_cast<std::int32_t>(index));
     Node node = std::move(program.graph.nodes[index]);
     std::optional<Node> sum;
-    if (is_convolution(node) && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue) {
+    if (here && is_convolution(node) && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue) {
       if (program.channels_last && node.op.operator_name().name == "aten::conv2d") lay_out_weight(program, node);
       auto weight = tensor_argument(program, node.arguments[1]);
       auto bias = optional_tensor(program, node.arguments[2]);

@@ -63,6 +63,37 @@ IMAGES = {
     "mean of windows by number": lambda a: functional.adaptive_avg_pool2d(a + 1, (8, 4)) * 2,
     "as many windows as elements": lambda a: functional.adaptive_avg_pool2d(a + 1, (a.shape[2], a.shape[3])),
 }
+MIXED = {
+    "a tensor's number": lambda a: torch.tanh(a * a.sum().item() + a.mean().item() * 2),
+    "a copy on the CPU": lambda a: torch.sin(a).cpu() * 2 + 1,
+    "there and back": lambda a: (a * 2).cpu().sin().to(a.device) + torch.relu(a),
+    "NumPy": lambda a: torch.from_numpy(torch.sin(a).cpu().numpy() * 2).to(a.device) + a,
+    "a number on the CPU": lambda a: torch.tanh(a * torch.tensor(2.5) + 1) * 2,
+    "elements under a mask": lambda a: torch.relu(a[a > 0] * 3 + 1) * 2 - 1,
+    "nothing under a mask": lambda a: torch.relu(a[a > 99] * 3 + 1) * 2,
+    "places under a mask": lambda a: torch.exp(torch.nonzero(a > 1)[:, 0].float() / 8) * 2 + 1,
+    "lists of numbers": lambda a: torch.cat([torch.relu(a[0, 0, 0, :n] * 2) + 1 for n in (a[0, 0] > 0).sum(1).tolist()]),
+}
+
+
+def convolution(x, w, b, stride, groups):
+    return functional.relu6(functional.conv2d(x * 2, w, b, stride, w.shape[-1] // 2 if groups > 1 else 0, 1, groups))
+
+
+def convolutions(random):
+    """Of single channels, and of images in patches: (name, function, arguments, tolerance) of each."""
+    for dtype in FLOATS[:3]:
+        kind = str(dtype).removeprefix("torch.")
+        for layout in (torch.contiguous_format, torch.channels_last):
+            for window, stride in ((3, 1), (3, 2), (5, 1), (5, 2)):
+                args = random(2, 24, 19, 17, dtype=dtype).contiguous(memory_format=layout), random(24, 1, window, window, dtype=dtype), random(24, dtype=dtype)
+                yield f"convolution of channels {window} {stride} {kind} {layout}", lambda x, w, b, stride=stride: convolution(x, w, b, stride, 24), args, looser(dtype, 1000)
+            for patch in (2, 4, 16):
+                args = random(2, 3, 32, 64, dtype=dtype).contiguous(memory_format=layout), random(40, 3, patch, patch, dtype=dtype) / patch, random(40, dtype=dtype)
+                tolerance = looser(dtype, 1000) if dtype in HALVES else {"atol": 2e-2, "rtol": 1e-2}  # eager's may round to TF32
+                yield f"convolution of patches {patch} {kind} {layout}", lambda x, w, b, patch=patch: convolution(x, w, b, patch, 1), args, tolerance
+        args = random(2, 24, 50, dtype=dtype), random(24, 1, 4, dtype=dtype)
+        yield f"convolution of channels along one dimension {kind}", lambda x, w: functional.silu(functional.conv1d(x, w, None, 1, 3, 1, 24)), args, looser(dtype, 1000)
 
 
 def looser(dtype, count):
@@ -91,6 +122,9 @@ def cases(device):
         if name in ("views handed out", "several views", "inputs handed out", "misaligned"):
             continue  # they view the memory as it lies
         yield f"{name}, channels last", function, (random(8, 16, 32, 32).contiguous(memory_format=torch.channels_last),), {}
+    for name, function in MIXED.items():
+        yield name, function, (random(2, 3, 32, 32),), {}
+    yield from convolutions(random)
     yield "broadcast", lambda a, b: a * b[:, None, None] + 1, (random(8, 16, 32, 32), random(16)), {}
     yield "embedding", lambda w, i: functional.embedding(i, w) * 2, (random(100, 64), torch.randint(0, 100, (4, 9)).to(device)), {}
     yield "linear", lambda a, w, b: functional.gelu(functional.linear(a, w, b)), (random(8, 64), random(32, 64), random(32)), {}

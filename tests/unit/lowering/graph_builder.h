@@ -152,7 +152,8 @@ struct Checked {
 };
 
 /// Lowers the graph, runs it twice and compares with the replayer; `slack` widens the tolerances, for errors that add up.
-inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = true, lowering::Shared* shared = nullptr) {
+inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = true, lowering::Shared* shared = nullptr,
+                     lowering::GpuTrial gpu_trial = lowering::GpuTrial::kNone) {
   Checked checked;
   if (auto problem = graph::verify(*builder.graph())) return {"verify: " + *problem, 0, 0};
   auto copies = [&] {
@@ -168,6 +169,7 @@ inline Checked check(const GraphBuilder& builder, double slack = 1, bool fold = 
   lowering::Options options;
   options.fold_parameters = fold;
   options.shared = shared;
+  options.gpu_trial = gpu_trial;
   // Weights are other ones in each graph.
   static std::uint64_t next_content = 1;
   for (std::size_t i = 0; i < builder.inputs().size(); ++i) options.contents.push_back(next_content++);
