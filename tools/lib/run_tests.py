@@ -28,17 +28,27 @@ QUICK_RUNS["fuzz"] = [("--seed=2000", "--count=50", "--modes=extern")]
 MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "settled.py", "sizes.py"), "models": ("backends.py",)}  # beside run.py, each run once
 SLOW_PROGRAMS = ("backends.py",)  # not in a quick run
 LEAK_CHECKED = ("graph", "runtime", "lowering", "report")
+SHOWN_FAILURES, LINES_BEFORE, LINES_AFTER = 5, 6, 14  # of a run, once more at the end
 COUNTS = re.compile(r"\b(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?")
 
 
 class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.failures = []  # what is shown once more at the end
 
     def add(self, passed, failed=0, skipped=0):
         self.passed += passed
         self.failed += failed
         self.skipped += skipped
+
+    def note_failure(self, name, output):
+        """Keeps what a failed run printed about its failures, or its last lines."""
+        lines = output.splitlines()
+        places = [i for i, line in enumerate(lines) if line.startswith("FAIL") or line.endswith("FAILED:")][:SHOWN_FAILURES]
+        shown = {number for place in places for number in range(max(0, place - LINES_BEFORE), min(len(lines), place + LINES_AFTER))}
+        self.failures.append(f"failed in {name}:")
+        self.failures += [f"  {line}" for number, line in enumerate(lines) if number in shown] or [f"  {line}" for line in lines[-LINES_AFTER:]]
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -96,7 +106,10 @@ def run_unit(build, text, environment, total):
         print(f"unit: {layer}", flush=True)
         leaks = {"ASAN_OPTIONS": "detect_leaks=1"} if layer in LEAK_CHECKED else {}
         status, output = run(command, environment | leaks)
-        total.add(*unit_counts(status, output))
+        passed, failed = unit_counts(status, output)
+        total.add(passed, failed)
+        if failed:
+            total.note_failure(f"unit: {layer}", output)
     if not programs:
         print("unit: no test programs were built")
         total.add(0, 1)
@@ -113,6 +126,8 @@ def run_suite(folder, text, quick, environment, total):
         status, output = run(command, environment)
         passed, failed, skipped = suite_counts(status, output)
         total.add(passed, failed, skipped)
+        if failed:
+            total.note_failure(name, output)
         print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped in {time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -147,6 +162,7 @@ def main():
     if total.passed + total.failed + total.skipped == 0:
         print(f"no test is called '{arguments.filter}'")
         total.add(0, 1)
+    print("\n".join(total.failures), end="\n" if total.failures else "")
     print(f"finished in {time.monotonic() - start:.0f} s")
     print(total)
     sys.exit(total.failed != 0)
