@@ -194,7 +194,7 @@ TEST_CASE("the program after each pass verifies, and the stages are dumped in or
   };
   lowering::lower(b.graph(), b.inputs(), options);
   CHECK(stages == std::vector<std::string>{"graph after functionalise", "graph after remove_dead_nodes",
-                                           "graph after fold_constants", "graph after fold_batch_norm",
+                                           "graph after fold_constants", "graph after fold_batch_norm", "graph after patches_as_product",
                                            "graph after split_convolution_bias", "graph after choose_layouts", "graph after remove_dead_nodes", "loops", "llvm",
                                            "asm", "graph schedule"});
   CHECK(first == R"(view %v3: float32[6, 2]{1, 6} = %in0 + 0
