@@ -172,8 +172,23 @@ const Recorder::Handler* Recorder::handlers() {
   return table.data();
 }
 
-/// Keeps what is pending apart for each machine: C code may call Python again in the middle of an instruction.
+namespace {
+
+bool runs_inside(const vm::Machine& machine, const vm::Machine* outer) {
+  const vm::Machine* parent = machine.parent;
+  while (parent && parent != outer) parent = parent->parent;
+  return parent != nullptr;
+}
+
+}  // namespace
+
+/// Keeps what is pending apart for each machine: C code may call Python again in the middle of an instruction, and more than once.
 void Recorder::enter_machine(vm::Machine& machine) {
+  // One that has ended says nothing; the next may stand at its address.
+  while (!outer_pending_.empty() && outer_pending_.back().first != &machine && !runs_inside(machine, outer_pending_.back().first)) {
+    std::tie(pending_machine_, pending_) = std::move(outer_pending_.back());
+    outer_pending_.pop_back();
+  }
   if (pending_machine_ == &machine) return;
   for (std::size_t i = outer_pending_.size(); i-- > 0;) {
     if (outer_pending_[i].first != &machine) continue;
@@ -181,6 +196,10 @@ void Recorder::enter_machine(vm::Machine& machine) {
     outer_pending_.resize(i);
     pending_machine_ = &machine;
     return;
+  }
+  if (!outer_pending_.empty() && !runs_inside(machine, pending_machine_)) {
+    std::tie(pending_machine_, pending_) = std::move(outer_pending_.back());
+    outer_pending_.pop_back();
   }
   pending_.calls_python = true;
   outer_pending_.emplace_back(pending_machine_, std::move(pending_));

@@ -177,6 +177,7 @@ class Recorder {
   void specialise_all();
   /// Those that C code can get at from these objects.
   void specialise_reachable(const std::vector<python::Ref>& objects);
+  bool reaches_writes(const std::vector<python::Ref>& objects) const;
   /// C code that computes with what Python code gives it, or with what an object hides, sees numbers without being seen.
   bool passes_values_through(const bytecode::Instruction& in) const;
   /// Numbers that were read on the way to something else stay what they are.

@@ -91,14 +91,14 @@ namespace {
 
 /// Follows references from an object, as the garbage collector does.
 struct Walk {
-  static constexpr std::size_t kMostObjects = 20000;
+  std::size_t most = 20000;  // objects
   std::vector<PyObject*> waiting;
   std::unordered_set<PyObject*> seen;
 
   void add(PyObject* object) {
     if (object && seen.insert(object).second) waiting.push_back(object);
   }
-  bool is_done() const { return waiting.empty() || seen.size() > kMostObjects; }
+  bool is_done() const { return waiting.empty() || seen.size() > most; }
   PyObject* next() {
     PyObject* object = waiting.back();
     waiting.pop_back();
@@ -120,15 +120,43 @@ struct Walk {
   }
 };
 
+/// What a write leaves is found in its target alone.
+bool lies_in_target(EffectKind kind) {
+  return kind == EffectKind::kSetAttribute || kind == EffectKind::kSetItem || kind == EffectKind::kAppend || kind == EffectKind::kSetCell ||
+         kind == EffectKind::kDeleteItem || kind == EffectKind::kDeleteAttribute;
+}
+
 }  // namespace
+
+/// Whether C code that gets these objects may come upon what the segment is to write outside of it.
+bool Recorder::reaches_writes(const std::vector<Ref>& objects) const {
+  std::unordered_set<PyObject*> written(dirty_.begin(), dirty_.end());
+  for (const PendingEffect& effect : effects_) written.insert(effect.target.get());
+  for (const auto& [container, keys] : written_keys_) written.insert(container);
+  if (written.empty()) return false;
+  Walk walk{4000, {}, {}};
+  for (const Ref& object : objects) walk.add(object.get());
+  while (!walk.is_done()) {
+    PyObject* object = walk.next();
+    if (written.count(object) || (PyModule_Check(object) && written.count(PyModule_GetDict(object)))) return true;
+    if (PyType_Check(object)) walk.add(reinterpret_cast<PyTypeObject*>(object)->tp_mro);
+    walk.follow(object);
+  }
+  return !walk.waiting.empty();
+}
 
 void Recorder::specialise_reachable(const std::vector<Ref>& objects) {
   if (hosts_.empty() || objects.empty()) return;
   Walk walk;
   for (const Ref& object : objects) walk.add(object.get());
   // What is not of this recording holds no host value but those that it was given.
-  for (const PendingEffect& effect : effects_) walk.add(effect.value.get());
-  for (PyObject* list : dirty_) walk.follow(list);
+  const bool writes = reaches_writes(objects);
+  for (const PendingEffect& effect : effects_) {
+    if (writes || !lies_in_target(effect.kind)) walk.add(effect.value.get());
+  }
+  for (PyObject* list : dirty_) {
+    if (writes) walk.follow(list);
+  }
   std::vector<PyObject*> met;
   while (!walk.is_done()) {
     PyObject* object = walk.next();
