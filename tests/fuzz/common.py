@@ -515,6 +515,58 @@ class Asking:
         raise AttributeError(name)
 
 
+class Giving:
+    """An iterator in Python, whose numbers lie in objects and globals that C code cannot get at from here."""
+    def __init__(self, count, kind=0):
+        self.count, self.kind = count % 4, kind % 3
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.count <= 0:
+            raise StopIteration
+        self.count -= 1
+        return (left.n, right.n, Elsewhere.n)[self.kind] + self.count % 2
+
+
+class Elsewhere:
+    """Special methods that answer with numbers from elsewhere."""
+    n = 1
+
+    def __len__(self):
+        return left.n
+
+    def __bool__(self):
+        return right.n % 2 == 1
+
+    def __index__(self):
+        return (left.n + right.n) % 4
+
+    def __int__(self):
+        return left.n * 2
+
+    def __float__(self):
+        return left.n * 0.25
+
+    def __round__(self, digits=None):
+        return right.n * 2
+
+    def __contains__(self, item):
+        return item == left.n
+
+    def __getitem__(self, index):
+        if index > right.n % 3:
+            raise IndexError
+        return left.n + index
+
+    def __reversed__(self):
+        return Giving(2, 1)
+
+    def __repr__(self):
+        return f"<{left.n}>"
+
+
 class Ledger(dict):
     """Methods that pass on to C's own behind super(), where code that nobody sees through stands in between."""
     made = 0
@@ -560,7 +612,7 @@ def scaled(v):
     return v * level * scale + len(table)
 """
 left, right = PEERS = [Peer(seq(1, 1)), Peer(seq(1, 1, start=2.0))]
-asking = Asking()
+asking, elsewhere = Asking(), Elsewhere()
 MARKS = [Mark(1), Mark(2), Mark(3)]
 space = types.ModuleType("space")
 exec(SPACE, vars(space))

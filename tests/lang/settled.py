@@ -46,6 +46,23 @@ def texts_in_a_log():
 
 
 @case
+def counter_beside_layers():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.Tanh()])
+            self.steps = 0
+
+        def forward(self, x):
+            self.steps += 1
+            for layer in self.layers[:-1]:
+                x = layer(x)
+            return self.layers[-1](x) * len(self.layers)
+
+    return Model(), (torch.ones(2),)
+
+
+@case
 def custom_function():
     class Double(torch.autograd.Function):
         @staticmethod
