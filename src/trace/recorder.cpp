@@ -310,12 +310,11 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   if (operators_.refusal() == Refusal::kNone && !operators_.took_data_indices()) leaked_ = true;
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
   if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");
-  if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in)) {
+  if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in, pending_)) {
     if (raised || !pending_.guarded) {
       specialise_all();
     } else {
       specialise_reachable(pending_.operands);
-      specialise_reachable(pending_.given);
     }
   }
   bool nested = &machine != &machine_;

@@ -146,7 +146,6 @@ class Recorder {
     bool passes_through = false;                   // FOR_ITER of a generator
     enum class Yields : std::uint8_t { kKept, kTruth, kPairs } yields = Yields::kKept;  // what C code does with what a generator gives
     std::vector<python::Ref> operands;             // the stack slots consumed (null slots kept)
-    std::vector<python::Ref> given;                // what Python code that C code called meanwhile returned or yielded to it
     std::vector<std::pair<at::Tensor, std::uint32_t>> versions;  // of the tensors among them
     OperatorRecorder::Mark mark{};
     std::size_t effects = 0;
@@ -178,8 +177,12 @@ class Recorder {
   /// Those that C code can get at from these objects.
   void specialise_reachable(const std::vector<python::Ref>& objects);
   bool reaches_writes(const std::vector<python::Ref>& objects) const;
+  bool visit_reachable(const std::vector<python::Ref>& objects, const std::function<bool(PyObject*)>& known);
+  /// C code looks into the object: numbers in it are those of this run. False: some are another one on every replay.
+  bool settle_hidden(PyObject* object);
   /// C code that computes with what Python code gives it, or with what an object hides, sees numbers without being seen.
-  bool passes_values_through(const bytecode::Instruction& in) const;
+  static bool passes_values_through(const bytecode::Instruction& in, const Pending& pending);
+  static bool hands_on(const Pending& pending);
   /// Numbers that were read on the way to something else stay what they are.
   void require_loaded_hosts();
   void settle_host_loads(Flow flow, const bytecode::Instruction& in);
@@ -427,7 +430,7 @@ class Recorder {
   bool learn_generator(PyObject* generator);
   bool learn_cells(python::Frame* frame);
   Flow yield_value(vm::Activation&, const bytecode::Instruction&);
-  void look_at_yielded(PyObject* value, Pending& taker);
+  bool look_at_yielded(PyObject* value, const Pending& taker);
   enum class Truth : std::uint8_t { kKnown, kCall, kTensor, kUnknown };
   Truth truth_of(PyObject* object, PyObject** method);
   bool truth_is_fixed(PyObject* object);
@@ -460,6 +463,8 @@ class Recorder {
   Flow call_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
+  bool looks_unseen(PyObject* callable);
+  bool holds_unseen(PyObject* tuple);
   Flow pop_outside_item(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* dict, PyObject* key);
   Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.

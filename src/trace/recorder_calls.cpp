@@ -401,11 +401,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   settle_sizes(site, kind, name);
   const bool by_name = kind.call_class == CallClass::kPure || kind.model == Model::kWriteFresh || kind.model == Model::kWriteFirst || kind.model == Model::kDictPop;
   if (by_name) note_compared_by(name, self, site);
-  // A method of a container from outside would look into it unseen.
-  auto looks_outside = [this](PyObject* argument) {
-    PyObject* owner = PyCFunction_Check(argument) ? bound_object(argument) : nullptr;
-    return owner && (PyAnySet_Check(owner) || PyDict_Check(owner) || PyList_Check(owner)) && !is_fresh(owner);
-  };
+  auto looks_outside = [this](PyObject* argument) { return looks_unseen(argument); };
   if (kind.call_class == CallClass::kPure && std::any_of(site.arguments.begin(), site.arguments.end(), looks_outside)) return cut(BreakId::k_opaque_call, name);
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
@@ -492,6 +488,32 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   pending_.passes_through = records_sizes() && (truth || pairs || keeps.count(name) != 0);
   pending_.yields = truth ? Pending::Yields::kTruth : pairs ? Pending::Yields::kPairs : Pending::Yields::kKept;
   return flow;
+}
+
+/// Whether C code that calls this looks, unseen, into objects that nothing of is guarded: a method of a container from outside, what
+/// reads attributes by their names.
+bool Recorder::looks_unseen(PyObject* callable) {
+  static const std::unordered_set<std::string_view> by_name = {"getattr", "hasattr", "vars", "dir", "__getattribute__", "__get__"};
+  static const std::unordered_set<std::string_view> types = {"operator.attrgetter", "operator.methodcaller", "method-wrapper"};
+  if (types.count(Py_TYPE(callable)->tp_name)) return true;
+  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return by_name.count(reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name) != 0;
+  if (Py_TYPE(callable)->tp_name == std::string_view("functools.partial")) {
+    for (const char* part : {"func", "args"}) {
+      Ref held = Ref::steal(PyObject_GetAttrString(callable, part));
+      if (!held || (PyTuple_Check(held.get()) ? holds_unseen(held.get()) : looks_unseen(held.get()))) return PyErr_Clear(), true;
+    }
+  }
+  if (!PyCFunction_Check(callable)) return false;
+  PyObject* owner = bound_object(callable);
+  if (owner && (PyAnySet_Check(owner) || PyDict_Check(owner) || PyList_Check(owner))) return !is_fresh(owner);
+  return by_name.count(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) != 0;
+}
+
+bool Recorder::holds_unseen(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    if (looks_unseen(PyTuple_GET_ITEM(tuple, i))) return true;
+  }
+  return false;
 }
 
 /// dict.pop of a key in a dict from outside.

@@ -25,13 +25,12 @@ Flow Recorder::send(vm::Activation& activation, const Instruction& in) {
 }
 
 /// C code gets the value: of numbers that it asks for their truth, or takes for keys, the ones of this run are required.
-void Recorder::look_at_yielded(PyObject* value, Pending& taker) {
+bool Recorder::look_at_yielded(PyObject* value, const Pending& taker) {
+  if (!hands_on(taker)) return settle_hidden(value);
   if (taker.yields == Pending::Yields::kTruth) is_constant(value);
-  if (taker.yields == Pending::Yields::kKept && !hosts_.empty()) taker.given.push_back(python::Ref::borrow(value));
-  if (taker.yields != Pending::Yields::kPairs) return;
+  if (taker.yields != Pending::Yields::kPairs) return true;
   const bool pair = PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2;
-  if (pair) is_constant(PyTuple_GET_ITEM(value, 0));
-  else specialise_all();
+  return settle_hidden(pair ? PyTuple_GET_ITEM(value, 0) : value);
 }
 
 Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
@@ -40,7 +39,9 @@ Flow Recorder::yield_value(vm::Activation& activation, const Instruction&) {
   if (&activation == base_ || outside) return cut(BreakId::k_generator);
   bool inside = activation.resumption != vm::Resumption::kNone;
   if (inside && dynrun_generator_handles(dynrun_generator_of(activation.frame))) return cut(BreakId::k_generator, "a yield in an exception's handler");
-  if (vm::current_machine() != &machine_ && activation.caller == nullptr && !outer_pending_.empty()) look_at_yielded(activation.peek(1), outer_pending_.back().second);
+  if (vm::current_machine() != &machine_ && activation.caller == nullptr && !outer_pending_.empty() &&
+      !look_at_yielded(activation.peek(1), outer_pending_.back().second))
+    return cut_unsettled(BreakId::k_changing_number, "a value given to C code");
   return resolve(activation.peek(1)) ? Flow::kRun : cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
 }
 

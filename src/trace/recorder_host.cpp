@@ -145,11 +145,12 @@ bool Recorder::reaches_writes(const std::vector<Ref>& objects) const {
   return !walk.waiting.empty();
 }
 
-void Recorder::specialise_reachable(const std::vector<Ref>& objects) {
-  if (hosts_.empty() || objects.empty()) return;
+/// Visits what C code can get at from these objects and what the segment has made or written; `known` says that it is not to be
+/// followed any further. False: there is too much of it.
+bool Recorder::visit_reachable(const std::vector<Ref>& objects, const std::function<bool(PyObject*)>& known) {
   Walk walk;
   for (const Ref& object : objects) walk.add(object.get());
-  // What is not of this recording holds no host value but those that it was given.
+  // What is not of this recording holds no number of its own but those that it was given.
   const bool writes = reaches_writes(objects);
   for (const PendingEffect& effect : effects_) {
     if (writes || !lies_in_target(effect.kind)) walk.add(effect.value.get());
@@ -157,20 +158,38 @@ void Recorder::specialise_reachable(const std::vector<Ref>& objects) {
   for (PyObject* list : dirty_) {
     if (writes) walk.follow(list);
   }
-  std::vector<PyObject*> met;
   while (!walk.is_done()) {
     PyObject* object = walk.next();
-    if (auto known = hosts_.find(object); known != hosts_.end()) {
-      if (!volatile_.count(known->second.second)) met.push_back(object);
-    } else if (is_fresh(object) || source_of(object) == guards::kNoSource) {
-      walk.follow(object);
-    }
+    if (!known(object) && (is_fresh(object) || source_of(object) == guards::kNoSource)) walk.follow(object);
   }
-  if (!walk.waiting.empty()) return specialise_all();
+  return walk.waiting.empty();
+}
+
+void Recorder::specialise_reachable(const std::vector<Ref>& objects) {
+  if (hosts_.empty() || objects.empty()) return;
+  std::vector<PyObject*> met;
+  const bool all = visit_reachable(objects, [&](PyObject* object) {
+    auto known = hosts_.find(object);
+    if (known != hosts_.end() && !volatile_.count(known->second.second)) met.push_back(object);
+    return known != hosts_.end();
+  });
+  if (!all) return specialise_all();
   for (PyObject* object : met) specialise(object);
 }
 
-bool Recorder::passes_values_through(const Instruction& in) const {
+bool Recorder::settle_hidden(PyObject* object) {
+  specialise_reachable({Ref::borrow(object)});
+  if (!any_unsettled()) return true;
+  bool met = false;
+  const bool all = visit_reachable({Ref::borrow(object)}, [&](PyObject* part) {
+    const bool unsettled = is_unsettled(part);
+    met = met || unsettled;
+    return unsettled;
+  });
+  return all && !met;
+}
+
+bool Recorder::passes_values_through(const Instruction& in, const Pending& pending) {
   switch (in.opcode) {
     case Opcode::kBinaryOp:
     case Opcode::kCompareOp:
@@ -181,9 +200,14 @@ bool Recorder::passes_values_through(const Instruction& in) const {
     case Opcode::kStoreSubscr:
     case Opcode::kGetIter: return true;
     case Opcode::kForIter:
-    case Opcode::kCall: return pending_.passes_through;
+    case Opcode::kCall: return pending.passes_through;
     default: return false;
   }
+}
+
+/// Whether the instruction's C code hands on what Python code gives it, and does not look into it.
+bool Recorder::hands_on(const Pending& pending) {
+  return pending.activation && passes_values_through(pending.activation->code->instructions[static_cast<std::size_t>(pending.pc)], pending);
 }
 
 /// What the instruction loads becomes a host value when it lies on the stack; read on the way to something else, a constant.

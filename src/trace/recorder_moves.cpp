@@ -233,7 +233,8 @@ Flow Recorder::return_value(vm::Activation& activation, const Instruction&) {
   // The C code that called takes the truth of it.
   bool to_c = vm::current_machine() != &machine_ && activation.caller == nullptr && !outer_pending_.empty();
   if (to_c && outer_pending_.back().second.passes_through) is_constant(activation.peek(1));
-  if (to_c && !hosts_.empty()) outer_pending_.back().second.given.push_back(Ref::borrow(activation.peek(1)));
+  // It may use up an iterator: what it sees is looked at before.
+  if (to_c && !hands_on(outer_pending_.back().second) && !settle_hidden(activation.peek(1))) return cut_unsettled(BreakId::k_changing_number, "a value given to C code");
   if (&activation != base_) return Flow::kRun;
   if (!resolve(activation.peek(1))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(1))->tp_name);
   return finish_return(activation.peek(1)) ? Flow::kFinished : Flow::kDropped;

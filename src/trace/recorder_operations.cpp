@@ -584,6 +584,7 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
     bool hashed = in.opcode == Opcode::kBuildSet || (in.opcode == Opcode::kBuildMap && i % 2 == 0);
     if (hashed && !is_constant(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item) && !(PyTuple_CheckExact(item) && is_tuple_of_constants(item)))
       return cut(BreakId::k_opaque_operation, "a key whose class defines __hash__");
+    if (hashed && !settle_hidden(item)) return cut_unsettled(BreakId::k_changing_number, "a key");
   }
   return prepare(activation, in, operands, Then::kLearnTop);
 }
@@ -641,6 +642,7 @@ Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
     if (!resolve(activation.peek(i))) return cut(BreakId::k_unknown_object, Py_TYPE(activation.peek(i))->tp_name);
   }
   if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
+  if (in.opcode != Opcode::kListAppend && PyTuple_Check(activation.peek(operands)) && !settle_hidden(activation.peek(operands))) return cut_unsettled(BreakId::k_changing_number, "a key");
   note_compared_by(activation, in);
   mutations_++;
   return Flow::kRun;

@@ -530,6 +530,15 @@ class Giving:
         return (left.n, right.n, Elsewhere.n)[self.kind] + self.count % 2
 
 
+class Holding:
+    """An iterator of C code that Python code gives to C code."""
+    def __init__(self, make):
+        self.make = make
+
+    def __iter__(self):
+        return self.make()
+
+
 class Elsewhere:
     """Special methods that answer with numbers from elsewhere."""
     n = 1
