@@ -3,14 +3,13 @@
 #include "graph/operators.h"
 #include "graph/visit.h"
 #include "runtime/dispatch.h"
+#include "runtime/random_state.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
-#include <mutex>
 #include <unordered_map>
 
 namespace dynrun::runtime {
@@ -27,25 +26,21 @@ class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-/// What a trial must leave as it is: the random stream, warnings, profilers, and the program's hooks on tensors that autograd saves.
+/// What a trial must leave as it is: random streams, warnings, profilers, and the program's hooks on tensors that autograd saves.
 class Unseen {
  public:
-  Unseen() : generator_(at::detail::getDefaultCPUGenerator()), hooks_(at::SavedTensorDefaultHooks::get_tls_state()), warnings_(&silence_) {
+  explicit Unseen(const std::vector<c10::Device>& drawn_from) : random_(drawn_from), hooks_(at::SavedTensorDefaultHooks::get_tls_state()), warnings_(&silence_) {
     at::SavedTensorDefaultHooks::set_tls_state({});
-    const std::lock_guard<std::mutex> lock(generator_.mutex());
-    state_ = generator_.get_state();
   }
   ~Unseen() {
     at::SavedTensorDefaultHooks::set_tls_state(hooks_);
-    const std::lock_guard<std::mutex> lock(generator_.mutex());
-    generator_.set_state(state_);
+    random_.restore();
   }
   Unseen(const Unseen&) = delete;
   Unseen& operator=(const Unseen&) = delete;
 
  private:
-  at::Generator generator_;
-  at::Tensor state_;
+  RandomState random_;
   at::impl::SavedTensorDefaultHooksTLS hooks_;
   Silence silence_;
   c10::WarningUtils::WarningHandlerGuard warnings_;
@@ -175,7 +170,7 @@ bool ask_without_memory(const graph::Node& node, const ValueOf& value, torch::ji
 bool try_out(const graph::Node& node, const graph::Graph& recorded, const ValueOf& value, torch::jit::Stack& stack) {
   stack.clear();
   if (decided_by_data(node, value) || node.op.hasTag(at::Tag::inplace_view)) return false;
-  const Unseen unseen;
+  const Unseen unseen(drawn_from(recorded, node));
   if (node.op.operator_name().name.rfind("aten::", 0) != 0) return !node.op.schema().is_mutable() && ask_without_memory(node, value, stack);
   try {
     stack = run_once(node, recorded, value, 0);

@@ -45,12 +45,14 @@ bool Armed::pin_instance(PyObject* object, bool with_dict) {
 }
 
 bool Armed::pin_function(PyObject* object) {
-  if (is_restless(object)) return false;
+  // CPython takes the version away when the code or the defaults are set, and never gives it a second time. Addresses would not do:
+  // nothing holds the defaults, and others may come to lie where they lay.
+  const std::uint32_t version = reinterpret_cast<PyFunctionObject*>(object)->func_version;
+  if (version == 0 || is_restless(object)) return false;
   std::uint8_t& kinds = pinned_[object];
   if (kinds & 2) return true;
   kinds |= 2;
-  auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  steps_.push_back({Kind::kFunction, 0, object, function->func_code, function->func_defaults, function->func_kwdefaults});
+  steps_.push_back({Kind::kFunction, static_cast<std::int32_t>(version), object});
   return true;
 }
 
@@ -216,10 +218,7 @@ bool Armed::holds(const Step& step) const {
       auto* object = static_cast<PyObject*>(step.object);
       return Py_TYPE(object) == step.other && (step.fourth == nullptr || *static_cast<PyObject**>(step.fourth) == step.third);
     }
-    case Kind::kFunction: {
-      auto* function = static_cast<PyFunctionObject*>(step.object);
-      return function->func_code == step.other && function->func_defaults == step.third && function->func_kwdefaults == step.fourth;
-    }
+    case Kind::kFunction: return static_cast<PyFunctionObject*>(step.object)->func_version == static_cast<std::uint32_t>(step.index);
     case Kind::kType: return static_cast<PyTypeObject*>(step.object)->tp_version_tag == static_cast<unsigned>(step.index);
     default: return true;
   }

@@ -3,7 +3,7 @@
 //
 // A source is *pinned* when its object cannot have become another one without notice: it hangs on pinned objects by links that
 // cannot change (a tuple's items, a function's globals), that a dict watcher looks after, or that one comparison here checks (an
-// instance's class and dict, a function's code and defaults, a class's version tag). Where a path starts, or passes a list, a cell
+// instance's class and dict, the version of a function or a class). Where a path starts, or passes a list, a cell
 // or a slot, the object is read again; it is *anchored*, and so holds further pinned ones, when it is the very object of before, not
 // another one at its address: a weak reference (for a dict: its watcher) says so. All else is *loose*: read and checked as in the
 // long form. What changes again and again becomes loose. Needs the GIL; runs no Python code.
@@ -32,13 +32,13 @@ class Armed {
     kRead,      // source
     kAnchor,    // source still gives `object`, which `other` (a weak reference; null for a dict) says is alive
     kInstance,  // `object` has the class `other`, and `third` in its dict slot `fourth` (null: it has none)
-    kFunction,  // `object` has the code `other`, defaults `third` and keyword defaults `fourth`
+    kFunction,  // `object` has the version `index`: its code and defaults are what they were
     kType,      // the class `object` has the version tag `index`
     kCheck,     // step `index` of the program
   };
   struct Step {
     Kind kind;
-    std::int32_t index = 0;  // source, step or version tag
+    std::int32_t index = 0;  // source, step or version
     void *object = nullptr, *other = nullptr, *third = nullptr, *fourth = nullptr;
   };
 

@@ -31,6 +31,27 @@ bool is_special(PyObject* name, PyObject* value) {
   return text.size() > 4 && text.substr(0, 2) == "__" && text.substr(text.size() - 2) == "__" && text != "__doc__";
 }
 
+/// Whether it can be held without keeping any of the program's objects alive.
+bool is_harmless(PyObject* object) {
+  if (PyTuple_CheckExact(object)) return std::all_of(&PyTuple_GET_ITEM(object, 0), &PyTuple_GET_ITEM(object, 0) + PyTuple_GET_SIZE(object), is_harmless);
+  if (PyObject_TypeCheck(object, &PyWrapperDescr_Type) || PyObject_TypeCheck(object, &PyMethodDescr_Type) || PyObject_TypeCheck(object, &PyGetSetDescr_Type) ||
+      PyObject_TypeCheck(object, &PyMemberDescr_Type))
+    return !(PyDescr_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  return object == Py_None || PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object);
+}
+
+/// The class in whose own dict a look-up has found it.
+PyTypeObject* owner_of(PyTypeObject* type, PyObject* name, PyObject* found) {
+  PyObject* bases = type->tp_mro;
+  for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases); i++) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
+    PyObject* value = base->tp_dict ? PyDict_GetItemWithError(base->tp_dict, name) : nullptr;
+    if (value != nullptr) return value == found ? base : nullptr;
+  }
+  PyErr_Clear();
+  return nullptr;
+}
+
 /// The names of a class's special methods, each once (borrowed).
 std::vector<PyObject*> special_names(PyTypeObject* type) {
   std::vector<PyObject*> names;
@@ -50,7 +71,7 @@ std::vector<PyObject*> special_names(PyTypeObject* type) {
 
 }  // namespace
 
-ClassLookup::ClassLookup(PyObject* name, PyObject* found) : name_(Ref::borrow(name)) {
+ClassLookup::ClassLookup(PyTypeObject* type, PyObject* name, PyObject* found) : name_(Ref::borrow(name)) {
   if (found == nullptr) return;
   Ref stem = stem_of(found);
   kind_ = Py_TYPE(found);
@@ -58,12 +79,19 @@ ClassLookup::ClassLookup(PyObject* name, PyObject* found) : name_(Ref::borrow(na
   weak_ = Ref::steal(PyWeakref_NewRef(stem_, nullptr));
   if (weak_) return;
   PyErr_Clear();
-  strong_ = std::move(stem);
+  if (is_harmless(stem_)) {
+    strong_ = std::move(stem);
+    return;
+  }
+  watch_ = std::make_shared<DictWatch>();
+  PyTypeObject* owner = owner_of(type, name, found);
+  if (owner == nullptr || !watch_->watch_key(owner->tp_dict, name, 0)) stem_ = nullptr, kind_ = &PyBaseObject_Type;  // never again
 }
 
 bool ClassLookup::holds(PyTypeObject* type) const {
   PyObject* now = _PyType_Lookup(type, name_.get());
-  if (now == nullptr || stem_ == nullptr) return now == stem_;
+  if (now == nullptr || stem_ == nullptr) return now == nullptr && kind_ == nullptr;
+  if (watch_ && !watch_->quiet()) return false;
   if (weak_ && PyWeakref_GET_OBJECT(weak_.get()) != stem_) return false;
   return Py_TYPE(now) == kind_ && stem_of(now).get() == stem_;
 }
@@ -79,7 +107,7 @@ std::shared_ptr<const SpecialMethods> SpecialMethods::of(PyTypeObject* type) {
     if (auto methods = at->second.lock()) return methods;
   }
   auto methods = std::make_shared<SpecialMethods>();
-  for (PyObject* name : special_names(type)) methods->methods_.emplace_back(name, _PyType_Lookup(type, name));
+  for (PyObject* name : special_names(type)) methods->methods_.emplace_back(type, name, _PyType_Lookup(type, name));
   if (version == 0) return methods;
   if (known.size() > kMany) std::erase_if(known, [](const auto& one) { return one.second.expired(); });
   known[version] = methods;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "guards/watch.h"
 #include "python/reference.h"
 
 #include <memory>
@@ -7,11 +8,12 @@
 
 namespace dynrun::guards {
 
-/// What a name of a class gave when it was looked up. The object is not kept alive where it can be referred to weakly.
+/// What a name of a class gave when it was looked up. The object is not kept alive: a weak reference, or where there can be none
+/// (a list, say) a watch of the dict that it was found in, tells whether it is still that object.
 class ClassLookup {
  public:
   /// `found` is borrowed; null: not there.
-  ClassLookup(PyObject* name, PyObject* found);
+  ClassLookup(PyTypeObject* type, PyObject* name, PyObject* found);
 
   PyObject* name() const { return name_.get(); }
   bool holds(PyTypeObject* type) const;
@@ -19,8 +21,9 @@ class ClassLookup {
  private:
   python::Ref name_;
   PyTypeObject* kind_ = nullptr;  // of what was found; compared only
-  PyObject* stem_ = nullptr;      // borrowed, compared only while `weak_` lives or when held by `strong_`
-  python::Ref weak_, strong_;
+  PyObject* stem_ = nullptr;      // borrowed, compared only while `weak_` lives, `watch_` is quiet, or when held by `strong_`
+  python::Ref weak_, strong_;     // strong: of what leads to nothing of the program's
+  std::shared_ptr<DictWatch> watch_;
 };
 
 /// The special methods that a class has at one time (`__eq__`, `__len__`, ...; its own and those of bases written in Python): what

@@ -138,6 +138,20 @@ PyObject* lookup_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name)
   return nullptr;
 }
 
+/// Whether a set holds what the dict has under itself, and nothing else. 1, True and 1.0 are one key, but not the same item.
+bool has_items(PyObject* set, PyObject* expected) {
+  if (!PyAnySet_CheckExact(set) || PySet_GET_SIZE(set) != PyDict_GET_SIZE(expected)) return false;
+  Py_ssize_t at = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &at, &item, &hash)) {
+    PyObject* same = PyDict_GetItemWithError(expected, item);
+    PyErr_Clear();
+    if (same == nullptr || (same != item && !constants_equal(same, item))) return false;
+  }
+  return true;
+}
+
 bool verify_guards = false;
 
 bool is_static_type(PyTypeObject* type) { return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE); }
@@ -157,6 +171,16 @@ bool same_keys(PyObject* keys, PyObject* expected) {
 }  // namespace
 
 void set_verify_guards(bool on) { verify_guards = on; }
+
+PyObject* class_field(PyTypeObject* type, int index) {
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
+  if (index < 2) return index == 0 ? heap->ht_name : heap->ht_qualname;
+  static PyObject* const names[] = {PyUnicode_InternFromString("__module__"), PyUnicode_InternFromString("__doc__")};
+  PyObject* value = type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, names[index - 2]) : nullptr;
+  PyErr_Clear();
+  return value;
+}
 
 bool is_constant_like(PyObject* object) {
   if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
@@ -294,6 +318,8 @@ std::int32_t Program::type_record(PyTypeObject* type) {
       PyUnstable_Type_AssignVersionTag(type);
       record.version = type->tp_version_tag;
       record.special = SpecialMethods::of(type);
+      record.abstract = type->tp_flags & Py_TPFLAGS_IS_ABSTRACT;
+      for (Py_ssize_t i = 1; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); i++) record.bases.push_back(Ref::steal(PyWeakref_NewRef(PyTuple_GET_ITEM(type->tp_mro, i), nullptr)));
     }
     types_.push_back(std::move(record));
     require_special_methods(Py_TYPE(type));  // what `isinstance` and the like ask a class for
@@ -305,7 +331,9 @@ void Program::note_type_lookup(PyTypeObject* type, PyObject* name, PyObject* fou
   if (is_static_type(type) && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return;
   TypeRecord& record = types_[static_cast<std::size_t>(type_record(type))];
   const bool known = std::any_of(record.lookups.begin(), record.lookups.end(), [&](const ClassLookup& lookup) { return lookup.name() == name; });
-  if (!known) record.lookups.emplace_back(name, found);
+  if (known) return;
+  record.lookups.emplace_back(type, name, found);
+  if (found && !PyType_Check(found)) require_special_methods(Py_TYPE(found));  // they make a descriptor of it, or do not
 }
 
 void Program::require_unchanged(PyTypeObject* type) {
@@ -321,6 +349,16 @@ void Program::require_special_methods(PyTypeObject* type) {
   if (!std::exchange(types_[index].held, true)) check_is_type(constant(reinterpret_cast<PyObject*>(type)), type);
 }
 
+/// Whether the classes behind `type` in its MRO are those that the weak references lead to.
+static bool has_bases(PyTypeObject* type, const std::vector<Ref>& bases) {
+  PyObject* mro = type->tp_mro;
+  if (mro == nullptr || PyTuple_GET_SIZE(mro) != static_cast<Py_ssize_t>(bases.size()) + 1) return false;
+  for (std::size_t i = 0; i < bases.size(); i++) {
+    if (PyTuple_GET_ITEM(mro, static_cast<Py_ssize_t>(i) + 1) != PyWeakref_GET_OBJECT(bases[i].get())) return false;
+  }
+  return true;
+}
+
 bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
   if (type != record.type) return false;
   if (!record.weak) return true;
@@ -328,7 +366,8 @@ bool Program::type_holds(const TypeRecord& record, PyTypeObject* type) const {
   if (record.strict) return false;
   if (PyWeakref_GET_OBJECT(record.weak.get()) != reinterpret_cast<PyObject*>(type)) return false;
   if (!std::all_of(record.lookups.begin(), record.lookups.end(), [&](const ClassLookup& lookup) { return lookup.holds(type); })) return false;
-  if (!record.special->hold(type)) return false;
+  if (!record.special->hold(type) || record.abstract != static_cast<bool>(type->tp_flags & Py_TPFLAGS_IS_ABSTRACT)) return false;
+  if (!has_bases(type, record.bases)) return false;
   PyUnstable_Type_AssignVersionTag(type);
   record.version = type->tp_version_tag;
   return true;
@@ -350,8 +389,9 @@ void Program::check_keys(SourceId dict, PyObject* dict_object) {
   add(CheckKind::kKeys, dict, keys_in_order(dict_object).get());
 }
 void Program::check_set(SourceId source, PyObject* set) {
-  Ref items = Ref::steal(PyFrozenSet_New(set));
-  add(CheckKind::kSetItems, source, items.get());
+  const Ref items = Ref::steal(PySequence_List(set)), by_item = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); i++) PyDict_SetItem(by_item.get(), PyList_GET_ITEM(items.get(), i), PyList_GET_ITEM(items.get(), i));
+  add(CheckKind::kSetItems, source, by_item.get());
 }
 std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open) {
   facts_.push_back(TensorFacts::of(tensor));
@@ -491,6 +531,7 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
       if (source.index == 2) return PyFunction_GetAnnotations(object);
       return source.index == 0 ? function->func_name : function->func_qualname;
     }
+    case SourceKind::kClassField: return PyType_Check(object) ? class_field(reinterpret_cast<PyTypeObject*>(object), source.index) : nullptr;
     case SourceKind::kPropertySetter: return Py_TYPE(object) == &PyProperty_Type ? reinterpret_cast<PyObject**>(object + 1)[1] : nullptr;
     case SourceKind::kReferent: return PyWeakref_CheckRefExact(object) ? PyWeakref_GET_OBJECT(object) : nullptr;
     case SourceKind::kGradient: return gradient_of(object);
@@ -528,12 +569,7 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
                                                    : -1;
       return length == step.index;
     }
-    case CheckKind::kSetItems: {
-      bool equal = PyAnySet_CheckExact(object) && PySet_GET_SIZE(object) == PySet_GET_SIZE(step.object.get()) &&
-                   PyObject_RichCompareBool(object, step.object.get(), Py_EQ) == 1;
-      PyErr_Clear();
-      return equal;
-    }
+    case CheckKind::kSetItems: return has_items(object, step.object.get());
     case CheckKind::kKeys: {
       if (!PyDict_Check(object) || PyDict_GET_SIZE(object) != PyTuple_GET_SIZE(step.object.get())) return false;
       if (PyODict_Check(object)) return same_keys(keys_in_order(object).get(), step.object.get());

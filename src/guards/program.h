@@ -173,6 +173,8 @@ class Program {
     mutable unsigned version = 0;
     bool strict = false;          // any change fails, not only to what was looked up
     bool held = false;            // checked through the class itself
+    bool abstract = false;        // has methods that a subclass must give
+    std::vector<python::Ref> bases;  // weak references to the rest of its MRO
     std::vector<ClassLookup> lookups;
     std::shared_ptr<const SpecialMethods> special;
   };
@@ -206,6 +208,8 @@ void set_verify_guards(bool on);
 bool is_constant_like(PyObject* object);
 /// What `super(after, self).name` finds for a self of class `type`, unbound; borrowed, or null.
 PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name);
+/// What a class of Python code is called, as kClassField says; borrowed, or null.
+PyObject* class_field(PyTypeObject* type, int index);
 /// Raw attribute table of an instance, or null; no Python code runs. Borrowed.
 PyObject* instance_dict(PyObject* object);
 

@@ -26,6 +26,7 @@ constexpr SourceId kNoSource = -1;
   X(FunctionGlobals, "%s.__globals__")                                           \
   X(FunctionBuiltins, "%s.__builtins__")                                         \
   X(FunctionField, "%s.%k")     /* index 0: __name__, 1: __qualname__ */          \
+  X(ClassField, "%s.%k")       /* of a class of Python code. index 0: __name__, 1: __qualname__, 2: __module__, 3: __doc__ */ \
   X(ContextValue, "%s.get()")                                                    \
   X(MethodFunction, "%s.__func__")                                               \
   X(MethodSelf, "%s.__self__")                                                   \

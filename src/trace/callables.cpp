@@ -91,7 +91,8 @@ void add_builtins() {
   put_all("builtins:frozenset", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "__len__"}, kPureKind);
   put_all("torch._C", {"_len_torch_dispatch_stack"}, kPureKind);
   put_all("collections", {"OrderedDict"}, kPureKind);
-  put_all("sys", {"getrecursionlimit", "intern"}, kPureKind);
+  put_all("sys", {"intern"}, kPureKind);
+  put_all("sys", {"getrecursionlimit"}, modelled(Model::kState));
   put_all("collections:OrderedDict", {"keys", "values", "items", "copy", "__iter__"}, kPureKind);
   put_all("collections:OrderedDict", {"update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__", "__init__", "move_to_end"},
           modelled(Model::kWriteFresh));
@@ -119,7 +120,7 @@ void add_builtins() {
   put_all("sys", {"exc_info", "exception"}, modelled(Model::kHandled));
   put_all("builtins", {"globals"}, modelled(Model::kGlobals));
   put_all("builtins", {"vars"}, modelled(Model::kVariables));
-  put_all("_abc", {"get_cache_token"}, modelled(Model::kCacheToken));
+  put_all("_abc", {"get_cache_token"}, modelled(Model::kState));
   put_all("itertools", {"chain", "repeat", "islice", "zip_longest", "product", "starmap", "accumulate", "permutations",
                         "combinations", "combinations_with_replacement", "count", "groupby", "takewhile", "dropwhile", "pairwise", "batched",
                         "cycle", "tee", "compress", "filterfalse"},
@@ -229,15 +230,17 @@ void add_torch() {
                        "_get_autocast_enabled", "is_any_autocast_enabled", "_is_any_autocast_enabled", "_functorch.maybe_current_level",
                        "_are_functorch_transforms_active", "_get_deterministic_algorithms", "get_default_dtype", "_is_tracing",
                        "_get_cudnn_enabled", "_get_mkldnn_enabled", "_is_torch_function_all_disabled", "_get_flash_sdp_enabled",
-                       "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_is_in_bad_fork", "_get_cudnn_benchmark", "_get_cudnn_deterministic", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32",
-                       "_cuda_isInBadFork", "_get_overrideable_sdp_enabled", "_get_cudnn_sdp_enabled", "_is_mkldnn_enabled", "_get_nnpack_enabled",
-                       "_infer_size", "_get_float32_matmul_precision", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
-                       "is_grad_enabled", "_get_default_device", "_functorch.is_functorch_wrapped_tensor", "_dispatch_has_kernel", "_functorch.peek_interpreter_stack"},
+                       "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled", "_get_cudnn_benchmark", "_get_cudnn_deterministic", "_is_mkldnn_enabled",
+                       "_infer_size", "_get_float32_matmul_precision",
+                       "is_grad_enabled", "_functorch.is_functorch_wrapped_tensor", "_functorch.peek_interpreter_stack"},
           kPureKind);
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
                     "get_default_dtype", "Size", "device", "finfo", "iinfo"},
           kPureKind);
-  put_all("torch._C", {"_cuda_isCurrentStreamCapturing"}, kPureKind);
+  put_all("torch._C", {"_is_in_bad_fork", "_cuda_isInBadFork", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32", "_get_overrideable_sdp_enabled",
+                       "_get_cudnn_sdp_enabled", "_get_nnpack_enabled", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
+                       "_get_default_device", "_dispatch_has_kernel", "_cuda_isCurrentStreamCapturing"},
+          modelled(Model::kState));
   put_all("_abc", {"_abc_instancecheck", "_abc_subclasscheck"}, kPureKind);
   put_all("torch._C", {"_set_grad_enabled", "set_grad_enabled"}, modelled(Model::kSetGrad));
   put_all("torch", {"set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled", "autocast_increment_nesting",

@@ -4,7 +4,6 @@
 #include "trace/segment.h"
 #include "vm/hook.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -84,11 +83,7 @@ std::vector<at::Tensor> values_at(const HostCall& call, const HostContext& conte
   auto before = std::make_shared<graph::Graph>(*context.segment.graph);
   before->nodes.erase(before->nodes.begin() + static_cast<std::ptrdiff_t>(call.nodes), before->nodes.end());
   before->outputs = call.values;
-  if (context.random_state.defined()) {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_state(context.random_state);
-  }
+  context.random.restore();
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   PyThreadState* thread = PyEval_SaveThread();
   std::vector<at::Tensor> values;

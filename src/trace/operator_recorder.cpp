@@ -697,7 +697,6 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     return;
   }
   note_writes(op, *stack, first);
-  if (op.hasTag(at::Tag::nondeterministic_seeded)) random_ = true;
   try {
     op.callBoxed(stack);
   } catch (...) {

@@ -173,7 +173,6 @@ class OperatorRecorder {
   const std::unordered_set<const c10::TensorImpl*>& reshaped() const { return reshaped_; }
   /// Whether any node writes a tensor in place.
   bool wrote() const { return wrote_; }
-  bool random() const { return random_; }
 
   void call(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
@@ -250,7 +249,6 @@ class OperatorRecorder {
   std::vector<RangeCheck> checks_;
   std::vector<graph::RangeProof> proofs_;
   std::unordered_set<const c10::TensorImpl*> reshaped_;
-  bool random_ = false;
 };
 
 /// What a number that data decides was in the recording, by the node that makes it.

@@ -114,6 +114,7 @@ PyObject* Kitchen::make_function(const RecipeNode& node, Ref& slot) {
     reinterpret_cast<PyFunctionObject*>(function.get())->func_annotations = Py_NewRef(annotations);
   }
   auto* fields = reinterpret_cast<PyFunctionObject*>(function.get());
+  fields->func_version = reinterpret_cast<PyCodeObject*>(node.object.get())->co_version;  // as MAKE_FUNCTION leaves it
   Py_SETREF(fields->func_name, Py_NewRef(node.names[0].get()));
   for (std::size_t child : {5U, 6U}) {
     PyObject* value = node.children[child] == kNullRecipe ? nullptr : make(node.children[child]);

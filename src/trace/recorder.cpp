@@ -340,6 +340,7 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
     note_break(BreakId::k_unknown_object, machine.top->stack_depth() > 0 && machine.top->peek(1) ? Py_TYPE(machine.top->peek(1))->tp_name : "a result");
     failed = true;
   }
+  if (!failed) note_made_set(in, result);
   return failed ? cut_afterwards(raised) : Flow::kRun;
 }
 

@@ -336,6 +336,7 @@ class Recorder {
   Attribute look_up(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
+  bool learn_class_field(PyTypeObject* type, const std::string& name);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_gradient(PyObject* tensor, PyObject* name, guards::SourceId* source);
   bool store_gradient(PyObject* tensor, PyObject* name, PyObject* value);
@@ -465,6 +466,11 @@ class Recorder {
   Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
   bool looks_unseen(PyObject* callable);
   bool holds_unseen(PyObject* tuple);
+  bool is_key_known(PyObject* key);
+  bool has_fixed_order(PyObject* set);
+  void note_made_set(const bytecode::Instruction& in, PyObject* result);
+  void note_set_written(PyObject* set, PyObject* added);
+  const std::vector<python::Ref>* items_as_added(PyObject* set);
   Flow pop_outside_item(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* dict, PyObject* key);
   Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.
@@ -491,6 +497,8 @@ class Recorder {
   python::Ref host_argument(PyObject* argument);
   bool is_printable(PyObject* object);
   bool has_constant_text(PyObject* object);
+  bool has_guarded_text(PyObject* object, int depth = 0);
+  bool have_guarded_texts(PyObject* items, int depth);
   bool shows_only(PyObject* object, const std::function<bool(PyObject*)>& leaf, int depth = 0);
   python::Ref copy_structure(PyObject* object);
   bool effects_are_plain();
@@ -562,7 +570,7 @@ class Recorder {
   void require_nothing_handled();
   bool note_handled(const std::vector<vm::Activation*>& chain, Handling& handling);
   RecipeId recipe_generator(PyObject* object);
-  RecipeId recipe_dict(PyObject* items);
+  RecipeId recipe_dict(PyObject* items, bool is_object = false);
   bool build_effects();
   std::int32_t source_line(vm::Activation& activation, const bytecode::Instruction& instruction);
 
@@ -635,6 +643,7 @@ class Recorder {
   std::vector<std::pair<vm::Machine*, Pending>> outer_pending_;  // of instructions whose C code called Python again
   bool poisoned_ = false;               // inside such a call something could not be recorded
   python::Ref broken_generator_;
+  std::unordered_map<PyObject*, std::vector<python::Ref>> set_items_;  // of fresh sets that nothing was taken from: what was added, in order
   bool instruction_ran_ = false;        // the segment was cut off after its last instruction had run
   std::vector<std::pair<at::Tensor, std::uint32_t>> written_by_cut_;  // what the instruction cut off afterwards added to versions
   std::optional<Break> break_;

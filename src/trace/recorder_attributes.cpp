@@ -6,8 +6,9 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
-
 #include <unordered_set>
 
 namespace dynrun::trace {
@@ -167,6 +168,18 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
   return Attribute::kCallGetattr;
 }
 
+/// `__name__`, `__qualname__`, `__module__` and `__doc__` of a class from outside: to be set without the class counting as another.
+bool Recorder::learn_class_field(PyTypeObject* type, const std::string& name) {
+  static const std::array<std::string_view, 4> fields = {"__name__", "__qualname__", "__module__", "__doc__"};
+  const auto index = std::find(fields.begin(), fields.end(), name) - fields.begin();
+  const SourceId source = source_of(reinterpret_cast<PyObject*>(type));
+  if (index == 4 || source == kNoSource || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
+  PyObject* value = guards::class_field(type, static_cast<int>(index));
+  if (value == nullptr || !guards::is_constant_like(value)) return false;
+  Ref key = Ref::steal(PyUnicode_InternFromString(name.c_str()));
+  return learn_external(value, guards_.read(SourceKind::kClassField, source, static_cast<std::int32_t>(index), key.get()));
+}
+
 Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, SourceId* source) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
@@ -183,8 +196,8 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
     return Attribute::kCallGetter;
   }
   if (on_meta != nullptr && is_data_descriptor(on_meta)) {
-    // __name__ and the like: constants as long as the class is what it was.
-    return is_simple_getset(python::text_of(name)) && Py_TYPE(on_meta) == &PyGetSetDescr_Type ? Attribute::kRun : Attribute::kUnknown;
+    if (!is_simple_getset(python::text_of(name)) || Py_TYPE(on_meta) != &PyGetSetDescr_Type) return Attribute::kUnknown;
+    return learn_class_field(type, python::text_of(name)) ? Attribute::kRun : Attribute::kUnknown;
   }
   PyObject* found = _PyType_Lookup(type, name);
   if (found == nullptr) return Attribute::kUnknown;

@@ -33,6 +33,21 @@ bool is_hashed_by_value(PyObject* object) {
   return guards::is_constant_like(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
+/// Whether C code makes text of what it is given.
+bool makes_text(PyObject* callable) {
+  static const std::unordered_set<std::string_view> names = {"repr", "ascii", "format", "format_map", "__format__", "__repr__", "__str__"};
+  if (callable == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return true;
+  if (PyCFunction_Check(callable)) return names.count(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) != 0;
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) return names.count(reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name) != 0;
+  return Py_IS_TYPE(callable, &PyWrapperDescr_Type) && names.count(reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name) != 0;
+}
+
+/// Functions of C that give the items of a set they are given in its order, or leave them where they are.
+bool asks_no_order(const std::string& name) {
+  static const std::unordered_set<std::string_view> names = {"len", "set", "frozenset", "type", "callable", "any", "all", "isinstance", "bool", "_abc_instancecheck", "_count_elements"};
+  return names.count(name) != 0 || name.rfind("set.", 0) == 0 || name.rfind("frozenset.", 0) == 0;
+}
+
 /// The slot wrapper type.__call__, borrowed.
 PyObject* type_call() {
   static PyObject* const name = PyUnicode_InternFromString("__call__");
@@ -382,6 +397,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   CallKind kind = classify_callable(callable);
   std::string name = callable_name(callable);
   if (name == "TensorBase.type" && !site.keyword_names) kind = kind_of_type_call(site.arguments);
+  if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && site.arguments.size() != 1) return cut(BreakId::k_opaque_call, name);  // makes a class
   if (auto done = call_unsized_size(activation, site, self)) return *done;
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   if (is_class_statement(callable)) return build_class(activation, site);
@@ -403,6 +419,13 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (by_name) note_compared_by(name, self, site);
   auto looks_outside = [this](PyObject* argument) { return looks_unseen(argument); };
   if (kind.call_class == CallClass::kPure && std::any_of(site.arguments.begin(), site.arguments.end(), looks_outside)) return cut(BreakId::k_opaque_call, name);
+  if (kind.call_class == CallClass::kPure || kind.model == Model::kWriteFresh) {
+    const bool any_order = asks_no_order(name) && name != "set.pop";
+    for (PyObject* argument : site.arguments) {
+      if (PyAnySet_Check(argument) && !any_order && !has_fixed_order(argument)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
+    }
+    if (name == "set.pop" && self && !has_fixed_order(self)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
+  }
   const bool metadata = kind.model == Model::kMetadata;
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
@@ -463,9 +486,13 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
                                                 callable == reinterpret_cast<PyObject*>(&PyBool_Type) || callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) ||
                                                 callable == reinterpret_cast<PyObject*>(&PyComplex_Type))
                                              : (name == "repr" || name == "format" || name == "round" || name == "hash" || name == "sorted" || name == "min" || name == "max" || name == "any" || name == "all");
-  if (callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) && site.arguments.size() == 1 && PyType_Check(site.arguments[0]) &&
-      Py_TYPE(site.arguments[0])->tp_repr == PyType_Type.tp_repr)
-    return prepare(activation, in, site.slots, Then::kLearnTop);  // the name of a class
+  if (makes_text(callable) || std::any_of(site.arguments.begin(), site.arguments.end(), makes_text)) {
+    for (PyObject* argument : site.arguments) {
+      if (!makes_text(argument) && !guards::is_tensor(argument) && !is_unsettled(argument) && !has_guarded_text(argument)) return cut(BreakId::k_opaque_call, name);
+    }
+    if (callable == reinterpret_cast<PyObject*>(&PyUnicode_Type) && site.arguments.size() == 1 && PyType_Check(site.arguments[0]))
+      return prepare(activation, in, site.slots, Then::kLearnTop);  // the name of a class
+  }
   for (PyObject* argument : site.arguments) {
     if (reads_values && guards::is_tensor(argument)) return cut(BreakId::k_data_dependent_bool, name);
     if (reads_values && !is_constant(argument) && !PyTuple_Check(argument) && !PyList_CheckExact(argument) && !PyDict_CheckExact(argument) &&
@@ -507,6 +534,20 @@ bool Recorder::looks_unseen(PyObject* callable) {
   PyObject* owner = bound_object(callable);
   if (owner && (PyAnySet_Check(owner) || PyDict_Check(owner) || PyList_Check(owner))) return !is_fresh(owner);
   return by_name.count(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) != 0;
+}
+
+/// Whether its items come in the order that they came in when the set was recorded: they hash by value or by Python code, or are the
+/// very objects of then. Others hash by where they lie.
+bool Recorder::has_fixed_order(PyObject* set) {
+  static PyObject* const hash_name = PyUnicode_InternFromString("__hash__");
+  if (PyAnySet_Check(set) && PySet_GET_SIZE(set) < 2) return true;
+  const Ref items = Ref::steal(PySequence_List(set));
+  if (!items) return PyErr_Clear(), false;
+  return std::all_of(&PyList_GET_ITEM(items.get(), 0), &PyList_GET_ITEM(items.get(), 0) + PyList_GET_SIZE(items.get()), [](PyObject* item) {
+    if (is_hashed_by_value(item) || is_plain_class(item)) return true;
+    PyObject* hash = _PyType_Lookup(Py_TYPE(item), hash_name);
+    return hash && PyFunction_Check(hash) && !guards::is_tensor(item);
+  });
 }
 
 bool Recorder::holds_unseen(PyObject* tuple) {
@@ -588,6 +629,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, name);
         if (is_fresh(item) && item != self && Py_TYPE(item)->tp_iternext) mutations_++;
       }
+      if (PyAnySet_Check(self)) note_set_written(self, name == "set.add" && site.arguments.size() == first + 1 ? argument(first) : nullptr);
       mutations_++;
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
@@ -756,10 +798,16 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
       bool found = site.arguments.size() == 1 && resolve(argument(0)) && look_up(argument(0), dict_name, &getter, &source) == Attribute::kValue;
       return found ? prepare(activation, in, site.slots, Then::kLearnTop) : cut(BreakId::k_opaque_call, name);
     }
-    case Model::kCacheToken: {
-      Ref token = Ref::steal(PyObject_CallNoArgs(callable));
-      if (!token || !PyLong_CheckExact(token.get()) || !site.arguments.empty()) return cut(BreakId::k_opaque_call, name);
-      host_.require_equal(host_.compute(HostKind::kCall, 0, {}, callable, token.get()), token.get());
+    case Model::kState: {
+      std::vector<HostId> operands;
+      for (PyObject* given : site.arguments) {
+        if (!guards::is_constant_like(given)) return cut(BreakId::k_opaque_call, name);
+        operands.push_back(host_.constant(given));
+      }
+      const Ref now = site.keyword_names ? Ref() : Ref::steal(PyObject_Vectorcall(callable, site.arguments.data(), site.arguments.size(), nullptr));
+      PyErr_Clear();
+      if (!now || !guards::is_constant_like(now.get())) return cut(BreakId::k_opaque_call, name);
+      host_.require_equal(host_.compute(HostKind::kCall, 0, std::move(operands), callable, now.get()), now.get());
       return prepare(activation, in, site.slots, Then::kLearnTop);
     }
     case Model::kMetadata:

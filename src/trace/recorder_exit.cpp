@@ -121,9 +121,14 @@ Flow Recorder::cut_here(const char* detail) {
   return Flow::kCutHere;
 }
 
-RecipeId Recorder::recipe_dict(PyObject* items) {
+RecipeId Recorder::recipe_dict(PyObject* items, bool is_object) {
   Ref type = Ref::borrow(PyODict_CheckExact(items) ? reinterpret_cast<PyObject*>(&PyODict_Type) : nullptr);
   RecipeNode node{RecipeKind::kDict, 0, type, {}, {}};
+  RecipeId id = kNullRecipe;
+  if (is_object) {
+    id = segment_->recipes.add(node);
+    recipe_memo_[items] = id;  // it may hold itself
+  }
   if (PyODict_CheckExact(items) || (PyODict_Check(items))) {
     Ref list = Ref::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", items));
     Ref pairs = list ? Ref::steal(PySequence_List(list.get())) : Ref();
@@ -143,7 +148,9 @@ RecipeId Recorder::recipe_dict(PyObject* items) {
       node.children.push_back(k), node.children.push_back(v);
     }
   }
-  return segment_->recipes.add(std::move(node));
+  if (!is_object) return segment_->recipes.add(std::move(node));
+  segment_->recipes.nodes[static_cast<std::size_t>(id)] = std::move(node);
+  return id;
 }
 
 RecipeId Recorder::recipe_instance(PyObject* object) {
@@ -208,6 +215,9 @@ RecipeId Recorder::recipe_container(PyObject* object) {
     if (PyObject_HasAttrString(object, "n_sequence_fields")) kind = RecipeKind::kStructSequence;
     else if (guards::instance_dict(object) != nullptr) return kNullRecipe;
   }
+  // Where items that hash by their address lie depends on the order in which they came, which the set does not tell.
+  const std::vector<Ref>* added = PyAnySet_CheckExact(object) ? items_as_added(object) : nullptr;
+  if (added == nullptr && PyAnySet_CheckExact(object) && !has_fixed_order(object)) return kNullRecipe;
   bool is_mutable = kind == RecipeKind::kList || kind == RecipeKind::kSet;
   RecipeId id = kNullRecipe;
   if (is_mutable) {
@@ -215,9 +225,15 @@ RecipeId Recorder::recipe_container(PyObject* object) {
     recipe_memo_[object] = id;
   }
   std::vector<RecipeId> children;
-  Ref items = Ref::steal(PySequence_List(object));
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); i++) {
-    RecipeId child = recipe(PyList_GET_ITEM(items.get(), i));
+  std::vector<Ref> items;
+  if (added) {
+    items = *added;
+  } else {
+    const Ref list = Ref::steal(PySequence_List(object));
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); i++) items.push_back(Ref::borrow(PyList_GET_ITEM(list.get(), i)));
+  }
+  for (const Ref& item : items) {
+    RecipeId child = recipe(item.get());
     if (child == kNullRecipe) return kNullRecipe;
     children.push_back(child);
   }
@@ -480,7 +496,7 @@ RecipeId Recorder::recipe(PyObject* object) {
     if (PyWeakref_CheckRefExact(object)) node.children.push_back(recipe(PyWeakref_GET_OBJECT(object)));
     if (node.children.empty() || node.children[0] != kNullRecipe) id = book.add(std::move(node));
   } else if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
-    id = recipe_dict(object);
+    id = recipe_dict(object, true);
   } else if (PyMethod_Check(object)) {
     RecipeId function = recipe(PyMethod_GET_FUNCTION(object)), self = recipe(PyMethod_GET_SELF(object));
     if (function != kNullRecipe && self != kNullRecipe) id = book.add({RecipeKind::kMethod, 0, Ref(), {function, self}, {}});
@@ -759,7 +775,7 @@ bool Recorder::finish() {
     TorchState now = TorchState::now();
     segment_->exit_autocast = {now.autocast, now.autocast_dtype, now.autocast_cache, now.autocast_nesting};
   }
-  segment_->random = operators_.random();
+  segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
   segment_->proofs = operators_.proofs();
   if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);

@@ -4,6 +4,7 @@
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
 
+#include <algorithm>
 #include <map>
 
 namespace dynrun::trace {
@@ -120,6 +121,7 @@ void Recorder::note_compared_by(vm::Activation& activation, const Instruction& i
     case Opcode::kBinaryOp:
       for (PyObject* side : {operand(1), operand(2)}) {
         if (PyAnySet_Check(side) || PyDict_Check(side) || PyDictViewSet_Check(side)) note_keys(side);
+        note_set_written(side, nullptr);
       }
       break;
     case Opcode::kStoreSubscr:
@@ -149,6 +151,42 @@ void Recorder::note_compared_by(const std::string& name, PyObject* self, const C
     PyObject* argument = site.arguments[static_cast<std::size_t>(i)];
     keys ? note_keys(argument) : note_compared(argument);
   }
+}
+
+/// A set that an instruction has just made.
+void Recorder::note_made_set(const Instruction& in, PyObject* result) {
+  if (result == nullptr || !PyAnySet_CheckExact(result) || !is_fresh(result)) return;
+  auto is_maker = [](const Ref& operand) { return operand.get() == reinterpret_cast<PyObject*>(&PySet_Type) || operand.get() == reinterpret_cast<PyObject*>(&PyFrozenSet_Type); };
+  const std::vector<Ref>& operands = pending_.operands;
+  Ref items;
+  if (PySet_GET_SIZE(result) < 2) items = Ref::steal(PySequence_List(result));
+  else if (!operands.empty() && std::any_of(operands.begin(), operands.end(), is_maker) && (PyList_CheckExact(operands.back().get()) || PyTuple_CheckExact(operands.back().get()))) items = operands.back();
+  std::vector<Ref> added;
+  if (in.opcode == Opcode::kBuildSet) added = operands;
+  for (Py_ssize_t i = 0; items && in.opcode != Opcode::kBuildSet && i < Py_SIZE(items.get()); i++) added.push_back(Ref::borrow(PySequence_Fast_ITEMS(items.get())[i]));
+  if (items || in.opcode == Opcode::kBuildSet) set_items_[result] = std::move(added);
+  else set_items_.erase(result);
+}
+
+/// `added`: the one item that the set is given; null where it is written in another way.
+void Recorder::note_set_written(PyObject* set, PyObject* added) {
+  auto known = set_items_.find(set);
+  if (known == set_items_.end()) return;
+  if (added) known->second.push_back(Ref::borrow(added));
+  else set_items_.erase(known);
+}
+
+/// What was added to a fresh set, in order: added so again it has the same order. Null where that is not known.
+const std::vector<Ref>* Recorder::items_as_added(PyObject* set) {
+  auto known = set_items_.find(set);
+  if (known == set_items_.end()) return nullptr;
+  const Ref again = Ref::steal(PySet_New(nullptr));
+  for (const Ref& item : known->second) PySet_Add(again.get(), item.get());
+  const Ref now = Ref::steal(PySequence_List(set)), then = Ref::steal(PySequence_List(again.get()));
+  PyErr_Clear();
+  const bool same = now && then && PyList_GET_SIZE(now.get()) == PyList_GET_SIZE(then.get()) &&
+                    std::equal(&PyList_GET_ITEM(now.get(), 0), &PyList_GET_ITEM(now.get(), 0) + PyList_GET_SIZE(now.get()), &PyList_GET_ITEM(then.get(), 0));
+  return same ? &known->second : nullptr;
 }
 
 void Recorder::require_distinct_objects() {

@@ -573,6 +573,9 @@ bool is_tuple_of_constants(PyObject* tuple) {
 
 }  // namespace
 
+/// What is hashed and compared by its contents has contents that are guarded.
+bool Recorder::is_key_known(PyObject* key) { return !(PyTuple_Check(key) || PyFrozenSet_CheckExact(key)) || resolve_deep(key); }
+
 Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
   int operands = in.argument;
   if (in.opcode == Opcode::kBuildMap) operands *= 2;
@@ -585,6 +588,7 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
     if (hashed && !is_constant(item) && !(Py_TYPE(item)->tp_hash == PyBaseObject_Type.tp_hash) && !PyType_Check(item) && !(PyTuple_CheckExact(item) && is_tuple_of_constants(item)))
       return cut(BreakId::k_opaque_operation, "a key whose class defines __hash__");
     if (hashed && !settle_hidden(item)) return cut_unsettled(BreakId::k_changing_number, "a key");
+    if (hashed && !is_key_known(item)) return cut(BreakId::k_unknown_object, "a key");
   }
   return prepare(activation, in, operands, Then::kLearnTop);
 }
@@ -630,6 +634,8 @@ Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {
   if (PyAnySet_Check(target) && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, "a set");
   bool keep = !PyAnySet_Check(target) && (PyList_CheckExact(source) || PyTuple_CheckExact(source) || is_open_size(source) || PyDict_CheckExact(source));
   if (!resolve_deep(source, 0, keep)) return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(source)->tp_name);
+  if (PyAnySet_Check(source) && !PyAnySet_Check(target) && !has_fixed_order(source)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
+  if (PyAnySet_Check(target)) note_set_written(target, nullptr);
   Flow flow = prepare(activation, in, 1, PyList_CheckExact(target) ? Then::kExtended : Then::kNothing);
   pending_.count = in.argument;
   return flow;
@@ -643,7 +649,9 @@ Flow Recorder::append(vm::Activation& activation, const Instruction& in) {
   }
   if (!is_fresh(target)) return cut(BreakId::k_opaque_operation, "an outside container extended");
   if (in.opcode != Opcode::kListAppend && PyTuple_Check(activation.peek(operands)) && !settle_hidden(activation.peek(operands))) return cut_unsettled(BreakId::k_changing_number, "a key");
+  if (in.opcode != Opcode::kListAppend && !is_key_known(activation.peek(operands))) return cut(BreakId::k_unknown_object, "a key");
   note_compared_by(activation, in);
+  if (in.opcode == Opcode::kSetAdd) note_set_written(target, activation.peek(1));
   mutations_++;
   return Flow::kRun;
 }
@@ -657,6 +665,7 @@ Flow Recorder::unpack(vm::Activation& activation, const Instruction& in) {
   } else if (!guards::is_plain_tensor(sequence) && !is_fresh(sequence) && !python_method(sequence, "__iter__")) {
     return cut(BreakId::k_opaque_operation, std::string("unpacking a ") + Py_TYPE(sequence)->tp_name);
   }
+  if (PyAnySet_Check(sequence) && !has_fixed_order(sequence)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
   if (is_fresh(sequence) && PyIter_Check(sequence)) mutations_++;
   Flow flow = prepare(activation, in, 1, Then::kLearnUnpacked);
   pending_.count = in.opcode == Opcode::kUnpackEx ? (in.argument & 0xff) + 1 + (in.argument >> 8) : in.argument;

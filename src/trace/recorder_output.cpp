@@ -11,6 +11,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace dynrun::trace {
 
 using guards::kNoSource;
@@ -21,6 +24,7 @@ using python::Ref;
 namespace {
 
 constexpr int kMaxPrintDepth = 8;
+constexpr std::size_t kSurelyPrinted = 2000;  // bits: sys.set_int_max_str_digits allows no limit below 640 digits
 
 /// A constant (or a host value) whose text C code makes: an enumeration's __str__ is Python code.
 bool is_plain_constant(PyObject* object) {
@@ -37,6 +41,42 @@ bool Recorder::is_printable(PyObject* object) {
 /// Whether it follows from what is guarded alone.
 bool Recorder::has_constant_text(PyObject* object) {
   return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) && !is_unsettled(leaf) && is_constant(leaf); });
+}
+
+bool Recorder::have_guarded_texts(PyObject* items, int depth) {
+  const Ref list = Ref::steal(PySequence_List(items));
+  if (!list) PyErr_Clear();
+  return list && std::all_of(&PyList_GET_ITEM(list.get(), 0), &PyList_GET_ITEM(list.get(), 0) + PyList_GET_SIZE(list.get()), [&](PyObject* item) { return has_guarded_text(item, depth + 1); });
+}
+
+/// Whether the text that C code makes of an object follows from what is guarded, or is made by Python code, which is looked on at.
+/// Most kinds of objects have their address in it.
+bool Recorder::has_guarded_text(PyObject* object, int depth) {
+  static PyObject *const repr_name = PyUnicode_InternFromString("__repr__"), *const str_name = PyUnicode_InternFromString("__str__");
+  if (depth > kMaxPrintDepth) return false;
+  if (PyLong_CheckExact(object) && _PyLong_NumBits(object) > kSurelyPrinted) return false;
+  if (guards::is_constant_like(object)) return true;
+  if (guards::is_tensor(object)) return false;
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyType_Check(object)) {
+    auto* shown = reinterpret_cast<PyTypeObject*>(object);
+    return type->tp_repr == PyType_Type.tp_repr && learn_class_field(shown, "__name__") && learn_class_field(shown, "__qualname__") && learn_class_field(shown, "__module__");
+  }
+  for (PyObject* name : {str_name, repr_name}) {
+    if (PyObject* method = _PyType_Lookup(type, name); (name == repr_name || depth == 0) && method && PyFunction_Check(method)) return true;
+  }
+  const std::string_view kind = type->tp_name;
+  if (PyTuple_Check(object) || PyList_CheckExact(object) || PyDictItems_Check(object) || PyDictKeys_Check(object) || PyDictValues_Check(object) || kind == "collections.deque")
+    return have_guarded_texts(object, depth);
+  if (PyAnySet_CheckExact(object)) return has_fixed_order(object) && have_guarded_texts(object, depth);
+  if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) return have_guarded_texts(Ref::steal(PyDict_Keys(object)).get(), depth) && have_guarded_texts(Ref::steal(PyDict_Values(object)).get(), depth);
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return has_guarded_text(slice->start, depth + 1) && has_guarded_text(slice->stop, depth + 1) && has_guarded_text(slice->step, depth + 1);
+  }
+  if (PyExceptionInstance_Check(object) && is_fresh(object)) return have_guarded_texts(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth);
+  if (PyCFunction_Check(object)) return PyCFunction_GET_SELF(object) == nullptr || PyModule_Check(PyCFunction_GET_SELF(object));
+  return PyRange_Check(object) || kind == "torch.finfo" || kind == "torch.iinfo" || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
 }
 
 /// Whether an object is a leaf that will do, or a built-in container of such.

@@ -5,9 +5,9 @@
 #include "python/compat.h"
 #include "python/text.h"
 #include "runtime/dispatch.h"
+#include "runtime/random_state.h"
 #include "trace/shape_plans.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/SavedTensorHooks.h>
@@ -39,7 +39,11 @@ namespace dynrun::trace {
 
 using python::Ref;
 
-TorchState TorchState::now() { return now(static_cast<int>(at::globalContext().float32MatmulPrecision())); }
+TorchState TorchState::now() {
+  auto& context = at::globalContext();
+  const auto convolutions = context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV);
+  return now(static_cast<int>(context.float32MatmulPrecision()) | static_cast<int>(convolutions) << 8);
+}
 
 TorchState TorchState::now(int precision) {
   TorchState state;
@@ -48,6 +52,7 @@ TorchState TorchState::now(int precision) {
   state.autocast = at::autocast::is_autocast_enabled(at::kCPU);
   state.autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
   if (state.autocast) state.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  if (state.autocast_cuda) state.autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA);
   auto& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();
   state.default_dtype = c10::get_default_dtype_as_scalartype();
@@ -56,7 +61,8 @@ TorchState TorchState::now(int precision) {
   state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
   std::uint32_t bit = 1;
   for (bool on : {context.userEnabledCuDNN(), context.userEnabledMkldnn(), context.benchmarkCuDNN(), context.deterministicCuDNN(),
-                  context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP()}) {
+                  context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP(), context.userEnabledCuDNNSDP(),
+                  context.userEnabledOverrideableSDP(), context.deterministicFillUninitializedMemory()}) {
     if (on) state.backends |= bit;
     bit <<= 1;
   }
@@ -220,27 +226,6 @@ bool return_from_top(vm::Machine& machine, PyObject* value) {
 
 namespace {
 
-/// The default CPU generator's state, put back unless the draw is kept.
-class RandomState {
- public:
-  explicit RandomState(bool needed) {
-    if (!needed) return;
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    saved_ = generator.get_state();
-  }
-  const at::Tensor& saved() const { return saved_; }
-  void restore() {
-    if (!saved_.defined()) return;
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_state(saved_);
-  }
-
- private:
-  at::Tensor saved_;
-};
-
 /// A replay that does not do what the operators do: our bug, said at once.
 struct VerifyError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -377,7 +362,7 @@ void verify_unwritten(const std::vector<at::Tensor>& inputs, const std::vector<a
 /// Runs the operators on copies: at sizes that they never ran at one may raise after another has written an outside tensor. Throws
 /// what it throws; random numbers are then those of before.
 void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
-  RandomState random(segment.random);
+  const runtime::RandomState random(segment.drawn_from);
   runtime::make_replayer(segment.graph)->run(snapshot(inputs));
   random.restore();
 }
@@ -570,7 +555,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   }
   segment.host.swap_generators(registers, hosts);
   std::vector<at::Tensor> outputs;
-  RandomState random(segment.random && !segment.graph->nodes.empty());
+  const runtime::RandomState random(segment.drawn_from);
   if (!segment.graph->nodes.empty()) {
     c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
     PyThreadState* thread = PyEval_SaveThread();
@@ -594,7 +579,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
         throw;
       }
       at::autocast::set_autocast_cache_enabled(cache);
-      if (verify && !segment.random) verify_outputs(segment, copies, outputs);
+      if (verify && segment.drawn_from.empty()) verify_outputs(segment, copies, outputs);
     } catch (const VerifyError& error) {
       std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
       std::abort();
@@ -647,7 +632,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     return ReplayResult::kFailed;
   }
   for (const Effect& effect : segment.effects) {
-    if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs, random.saved()})) return ReplayResult::kRaised;
+    if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs, random})) return ReplayResult::kRaised;
   }
   if (segment.sets_autocast) set_autocast(segment.exit_autocast);
   outputs.clear();

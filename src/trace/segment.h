@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "graph/intervals.h"
 #include "runtime/executable.h"
+#include "runtime/random_state.h"
 #include "trace/host.h"
 #include "trace/recipe.h"
 #include "vm/machine.h"
@@ -28,8 +29,8 @@ struct TorchState {
   bool deterministic = false, tf32 = false, function_modes = false, dispatch_modes = false, anomaly = false, forward_mode = false;
   bool flush_denormal = false;
   c10::ScalarType default_dtype = c10::ScalarType::Float;
-  c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;
-  int precision = 0;
+  c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16, autocast_cuda_dtype = c10::ScalarType::Half;
+  int precision = 0;  // of float32 products and, from bit 8 on, of convolutions on a GPU
   std::uint32_t backends = 0;           // cuDNN, oneDNN and attention switches, a bit each
   std::uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: functorch, tracing and their kind
   bool tracing = false;
@@ -39,7 +40,7 @@ struct TorchState {
   int autocast_nesting = 0;
 
   static TorchState now();
-  /// The same, with a matmul precision that is known: torch finds it by a search of tables.
+  /// The same, with a precision that is known: torch finds it by a search of tables.
   static TorchState now(int precision);
   bool operator==(const TorchState&) const = default;
   /// Whether operators run Python code of their own, or are followed one by one: nothing is recorded then.
@@ -161,7 +162,7 @@ struct Segment {
   Code code;                             // where the sizes are those of the recording
   std::unique_ptr<ShapePlans> shapes;    // where they may be others; else null
   int backend = 0;              // whose code it gets: the engine's number of another compiler, 0 for its own
-  bool random = false;          // draws from the default generator
+  std::vector<c10::Device> drawn_from;  // whose default generators it draws from
   std::vector<graph::RangeProof> proofs;  // indices in range at the sizes of the recording, behind a write to an outside tensor
   bool writes_outside = false;  // writes tensors in place that outlive it
   struct OutputTraits {
@@ -238,7 +239,7 @@ struct HostContext {
   const std::vector<PyObject*>& registers;
   const std::vector<python::Ref>& hosts;
   const std::vector<at::Tensor>& inputs;
-  const at::Tensor& random_state;  // the default CPU generator's before the replay; undefined where it draws nothing
+  const runtime::RandomState& random;  // of before the replay
 };
 /// Makes the call. False with a Python error set; the machine then stands at the call instruction, whose frames are rebuilt.
 bool run_host_call(const HostCall& call, Kitchen& kitchen, const HostContext& context);

@@ -7,6 +7,20 @@ import os
 DEVICE = os.environ.get("DYNRUN_FUZZ_DEVICE", "cpu")
 CONSTRUCTORS = {"zeros", "ones", "tensor", "arange", "full", "randn", "rand", "empty", "eye", "as_tensor", "linspace", "randint", "randperm"}
 NOT_MODULES = {"Parameter", "Module", "ParameterList", "ModuleList", "Sequential"}
+LOST = ("the device is lost",)  # how a run ends in which a kernel has failed an assertion, such as an index out of range
+
+
+def is_lost():
+    """Whether the process can use the device no longer. Waits for all that runs there."""
+    if DEVICE == "cpu":
+        return False
+    import torch  # late: who only makes programs needs none
+
+    try:
+        torch.cuda.synchronize()
+        return False
+    except RuntimeError:
+        return True
 
 
 @contextlib.contextmanager

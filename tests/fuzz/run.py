@@ -277,10 +277,11 @@ def main():
 def report(options, worker, answer, total, job):
     """Prints and keeps a failure. What passes when it is run by itself depends on the programs before it in its child: those of `job`."""
     seed = answer["seed"]
-    alone = next(iter(list(worker.run({"seeds": [seed]}))))["problem"]
-    if alone and "without dynrun" in alone:
+    again = next(iter(list(worker.run({"seeds": [seed]}))))
+    alone = again["problem"]
+    if again.get("undefined") or (alone and "without dynrun" in alone):
         total.slow += 1  # libtorch overwrites memory; nothing has been run under dynrun in that process
-        print(f"passed over: seed {seed}: {alone[:100]}", flush=True)
+        print(f"passed over: seed {seed}: {alone or 'it loses the device'}"[:120], flush=True)
         return
     total.failures.append((seed, worker.mode, answer["problem"]))
     print(f"FAIL seed {seed} under {worker.mode}{'' if alone else f' (not by itself, but with {job})'}: {answer['problem'][:700]}", flush=True)
@@ -311,7 +312,9 @@ def run_many(options, first, count, seconds):
     share = count // options.jobs if options.count else 10**7
     children = []
     for job in range(options.jobs):
-        command = [options.dynrun, "--vm=off", str(HERE / "run.py"), f"--seed={first + job * share}", f"--modes={options.modes}", f"--dynrun={options.dynrun}", f"--shrink={options.shrink}"]
+        command = [options.dynrun, "--vm=off", str(HERE / "run.py"), f"--seed={first + job * share}", f"--modes={options.modes}", f"--dynrun={options.dynrun}", f"--shrink={options.shrink}",
+                   f"--device={options.device}"]
+        command += [f"--forget={options.forget}"] if options.forget else []
         command += [f"--count={share}"] if options.count else [f"--seconds={seconds}"]
         command += [f"--keep={options.keep}"] if options.keep else []
         children.append(subprocess.Popen(command))

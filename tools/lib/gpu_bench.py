@@ -180,31 +180,46 @@ def in_hand_made_graph(call):
     return graph.replay
 
 
+def peer_call(peer, model, args, kwargs):
+    """A call of the model as a peer makes it, compiled and run three times."""
+    import torch
+
+    torch._dynamo.reset()
+    call = harness.thunk(torch.compile(model, mode="reduce-overhead" if peer == "reduce" else None), args, kwargs)
+    for _ in range(3):
+        call()
+    return in_hand_made_graph(call) if peer == "graph" else call
+
+
 def peer_main(options):
-    """The child of plain python: prints a peer's milliseconds, with eager's there, as JSON."""
+    """The child of plain python: prints milliseconds of eager and of each peer that does not fail, as JSON."""
     import torch
 
     name, dtype, batch = options.models.split("|")
+    found = {}
     with torch.no_grad():
         model, args, kwargs = make(name, dtype, int(batch), options.small)
-        eager = milliseconds(harness.thunk(model, args, kwargs))
-        fast = harness.thunk(torch.compile(model, mode="reduce-overhead" if options.peer_child == "reduce" else None), args, kwargs)
-        for _ in range(3):
-            fast()
-        if options.peer_child == "graph":
-            fast = in_hand_made_graph(fast)
-        print(json.dumps({"eager": eager, "peer": milliseconds(fast)}))
+        found["eager"] = milliseconds(harness.thunk(model, args, kwargs))
+        for peer in options.peer_child.split(","):
+            try:
+                found[peer] = milliseconds(peer_call(peer, model, args, kwargs))
+            except Exception as error:  # whatever a peer raises, the others have their turn
+                print(f"{name}, {peer}: {error!r:.300}", file=sys.stderr)
+    print(json.dumps(found))
 
 
-def run_peer(label, peer, options):
-    command = [options.python, options.script, options.suite, "--peer-child", peer, "--models", label] + (["--small"] if options.small else [])
+def run_peers(label, peers, options):
+    """What the child of plain python prints: milliseconds by side, or nothing where it fails."""
+    command = [options.python, options.script, options.suite, "--peer-child", ",".join(peers), "--models", label] + (["--small"] if options.small else [])
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     try:
-        return json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
+        found = {}
+    if not found.keys() >= set(peers):
         print(done.stderr[-300:], file=sys.stderr)
-        return None
+    return found
 
 
 def run(options, dynrun):
@@ -251,11 +266,12 @@ def print_row(name, dtype, batch, ratios, options, dynrun):
     row = answer["value"]
     ratios["dynrun"].append(row["eager"] / row["dynrun"])
     line = f"{name:<22} {row['eager']:>9.3f} {row['dynrun']:>9.3f} {ratios['dynrun'][-1]:>6.2f}x {row['host']:>8.0f} {row['first']:>8.2f} {row['segments']:>4}"
-    for peer in [side for side in ratios if side != "dynrun"]:
-        found = run_peer(f"{name}|{dtype}|{batch}", peer, options)
-        if found:
-            ratios[peer].append(row["eager"] / found["peer"])
-        line += f" {found['peer']:>9.3f}" if found else f" {'fails':>9}"
+    peers = [side for side in ratios if side != "dynrun"]
+    found = run_peers(f"{name}|{dtype}|{batch}", peers, options) if peers else {}
+    for peer in peers:
+        if peer in found:
+            ratios[peer].append(row["eager"] / found[peer])
+        line += f" {found[peer]:>9.3f}" if peer in found else f" {'fails':>9}"
     print(line, flush=True)
     for problem in row["problems"]:
         print(f"    ! {problem}", flush=True)
@@ -376,13 +392,13 @@ def run_kernels(options, dynrun):
     if options.peer_child:
         import torch
 
-        print(json.dumps({"rates": kernel_rates(int(options.models), torch.compile, lambda call: call)}))
+        print(json.dumps({"compile": kernel_rates(int(options.models), torch.compile, lambda call: call)}))
         return 0
     for mebibytes in (1024, 256, 64):
         rates = harness.in_child(kernel_rates, mebibytes, dynrun.compile, lambda call: harness.eagerly(dynrun, call))["value"]
-        peer = run_peer(str(mebibytes), "compile", options) if options.peers else None
+        peer = run_peers(str(mebibytes), ("compile",), options).get("compile") if options.peers else None
         print(f"{mebibytes} MiB arrays: copy {rates['copy']:.2f} TB/s")
         for name, rate in rates.items():
             if name != "copy":
-                print(f"  {name:<22} {rate:.2f} TB/s, {rate / rates['copy']:.2f} of the copy" + (f"; torch.compile {peer['rates'][name]:.2f} TB/s" if peer else ""), flush=True)
+                print(f"  {name:<22} {rate:.2f} TB/s, {rate / rates['copy']:.2f} of the copy" + (f"; torch.compile {peer[name]:.2f} TB/s" if peer else ""), flush=True)
     return 0
