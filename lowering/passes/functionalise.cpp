@@ -43,6 +43,7 @@ class Functionaliser {
   Program run() {
     for (const Node& node : source_.nodes) {
       Node renamed = rename(node);
+      if (!writes_argument(node)) drop_earlier(node, renamed);
       if (!take_identity(node, renamed) && !take_view(renamed) && !take_write(renamed)) append(std::move(renamed));
       for (ValueId id : node.outputs) {
         if (id != kNoValue) defined_[index(id)] = true;
@@ -139,7 +140,7 @@ class Functionaliser {
     return out;
   }
 
-  /// A result that is an earlier value is what that value is by now.
+  /// A result of a write that is an earlier value is what that value is by now.
   void append(Node node) {
     for (ValueId& id : node.outputs) {
       if (id != kNoValue && index(id) < defined_.size() && defined_[index(id)]) id = current(id);
@@ -159,6 +160,13 @@ class Functionaliser {
     if (node.outputs.empty() || writes_argument(renamed)) return false;
     return std::all_of(node.outputs.begin(), node.outputs.end(),
                        [&](ValueId id) { return id != kNoValue && defined_[index(id)]; });
+  }
+
+  /// Of the results of an operator that writes nothing, some may be its arguments themselves (`broadcast_tensors`): nobody makes these.
+  void drop_earlier(const Node& node, Node& renamed) const {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != kNoValue && defined_[index(node.outputs[i])]) renamed.outputs[i] = kNoValue;
+    }
   }
 
   static bool may_alias(const Node& node) {
@@ -240,7 +248,7 @@ class Functionaliser {
         if (result.is_alias_of(storage) && storage.scalar_type() == type.dtype) found[id] = {root, result.storage_offset(), origin};
       }
     }
-    if (found.size() != node.outputs.size()) return no_view();
+    if (found.size() != static_cast<std::size_t>(std::count_if(node.outputs.begin(), node.outputs.end(), [](ValueId id) { return id != kNoValue; }))) return no_view();
     for (const auto& [id, view] : found) {
       if (outside_.count(view.root) != 0) outside_.insert(id);
       program_.views[id] = view;
