@@ -83,6 +83,19 @@ struct PooledGraph {
 
 namespace {
 
+/// What operators warn of at each run cannot be captured. libtorch itself warns of captures in which nothing ran on the device.
+class CaptureWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override { any = true; }
+  bool any = false;
+};
+
+bool is_empty(at::cuda::CUDAGraph& graph) {
+  std::size_t count = 0;
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph.raw_cuda_graph(), nullptr, &count));
+  return count == 0;
+}
+
 /// After a capture that failed: the generator's note that it is being captured goes with the next capture that ends well.
 void end_failed_capture(PooledGraph& failed, const c10::cuda::CUDAStream& stream, bool begun) {
   const c10::cuda::CUDAStreamGuard guard(stream);
@@ -202,13 +215,17 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
   before.record(outside);
   before.block(aside);
   bool begun = false;
+  CaptureWarnings warnings;
+  const c10::WarningUtils::WarningHandlerGuard kept_back(&warnings);
   try {
     const c10::cuda::CUDAStreamGuard guard(aside);
     pooled->graph->capture_begin(pooled->pool, cudaStreamCaptureModeThreadLocal);
     begun = true;
     capture_work(*frame, inputs, given, aside);
+    if (warnings.any) throw std::runtime_error("an operator warns");
     begun = false;
     pooled->graph->capture_end();
+    if (is_empty(*pooled->graph)) return false;
     pooled->graph->instantiate();
   } catch (const std::exception& error) {
     // Something that cannot be captured.

@@ -13,6 +13,7 @@
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ Engine* the_engine = nullptr;
 constexpr int kHot = 2;
 constexpr int kHotInsideCold = 3;           // a module called again and again by code that is not hot itself
 constexpr int kHotFunctionInsideCold = 16;  // a plain function
+constexpr int kMostFruitless = 32;
 constexpr int kMaxRefolds = 3;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -124,6 +126,9 @@ std::size_t Engine::heat_key(python::Frame* frame) {
   PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   std::size_t key = std::hash<const void*>()(frame->code);
   if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
+  // Under the transforms of torch.func nothing is captured of what may be elsewhere.
+  const c10::DispatchKeySet transforms({c10::DispatchKey::FuncTorchDynamicLayerFrontMode, c10::DispatchKey::FuncTorchDynamicLayerBackMode});
+  if (c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms)) key ^= 0x5bd1e995u;
   return key + static_cast<std::size_t>(Scope::here().key()) * 0x9e3779b97f4a7c15u;
 }
 
@@ -158,6 +163,12 @@ void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty,
   Entry& entry = entry_at(point);
   entry.given_up = true;
   std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
+}
+
+void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured, bool empty) {
+  Heat& heat = heat_[key];
+  if (captured) heat.fruitless = 0;
+  else if (++heat.fruitless >= kMostFruitless && options_.stress == 0) reject(point, key, empty, false);
 }
 
 bool Engine::is_hot(python::Frame* frame) {

@@ -158,6 +158,8 @@ void Session::detach() {
     if (fruitless && machine_.borrowed) entry.given_up = true;
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
+  const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
+  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls) engine_.note_replayed(origin_, heat_key_, captured_ != 0, ran_no_operator());
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
   if (machine_.observer == this) machine_.observer = nullptr;
@@ -563,6 +565,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   }
   if (!segment.host_calls.empty() || !segment.effects.empty() || segment.sets_autocast) torch_state_uses_ = 0;
   captured_ += segment.operators;
+  replayed_ = true;
   if (returned) {
     bool base_returned = machine_.result != nullptr;
     detach();

@@ -91,6 +91,7 @@ class Session final : public vm::Observer {
   std::uint64_t operators_before_ = 0;  // run by the process until the base began
   std::uint64_t captured_ = 0;
   int fruitless_ = 0;
+  bool replayed_ = false;
   std::vector<Visit> visits_;
   std::vector<std::weak_ptr<trace::Segment>> kept_;
   vm::Activation* handed_by_ = nullptr;  // the caller of a frame that was handed to CPython, and where it goes on

@@ -31,4 +31,10 @@ inline int line_of(const Frame* frame) {
   return PyCode_Addr2Line(frame->code, static_cast<int>(frame->previous_instruction - first) * static_cast<int>(sizeof(std::uint16_t)));
 }
 
+/// The line of the instruction at a code unit, for people: what prepares a function's cells is in its first one.
+inline int shown_line(PyCodeObject* code, int unit) {
+  const int line = PyCode_Addr2Line(code, unit * static_cast<int>(sizeof(std::uint16_t)));
+  return line > 0 ? line : code->co_firstlineno;
+}
+
 }  // namespace dynrun::python

@@ -224,6 +224,7 @@ void add_torch() {
   add_tensor_methods();
   add_tensor_attributes();
   put_all("torch._C._nn", {"_parse_to"}, kPureKind);
+  put_all("torch._C", {"_group_tensors_by_device_and_dtype"}, kPureKind);  // the very tensors, by what is guarded of them
   put_all("torch._C", {"_get_tracing_state", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
                        "is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "_log_api_usage_once",
                        "get_autocast_dtype", "get_autocast_cpu_dtype", "_is_torch_function_enabled", "_len_torch_function_stack",

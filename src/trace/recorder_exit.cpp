@@ -25,7 +25,7 @@ using python::Ref;
 std::int32_t Recorder::source_line(vm::Activation& activation, const Instruction& in) {
   PyCodeObject* code = activation.code->object;
   graph::SourceLine line;
-  line.line = PyCode_Addr2Line(code, in.offset * static_cast<int>(sizeof(std::uint16_t)));
+  line.line = python::shown_line(code, in.offset);
   line.file = python::file_of(code->co_filename);
   line.function = python::text_of(code->co_qualname);
   auto [at, fresh] = line_index_.try_emplace(fmt::format("{}:{}", line.file, line.line), static_cast<std::int32_t>(operators_.graph()->sources.size()));

@@ -103,7 +103,7 @@ graph::SourceLine line_at(const bytecode::Code& code, std::int32_t pc) {
   const auto at = static_cast<std::size_t>(pc);
   const int offset = at < code.instructions.size() ? code.instructions[at].offset : 0;
   return {python::file_of(code.object->co_filename), python::text_of(code.object->co_qualname),
-          PyCode_Addr2Line(code.object, offset * static_cast<int>(sizeof(std::uint16_t)))};
+          python::shown_line(code.object, offset)};
 }
 
 bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top) {
