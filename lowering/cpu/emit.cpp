@@ -263,14 +263,72 @@ class KernelEmitter : emit::Values {
   }
 
   // ---- reductions -----------------------------------------------------------------------------------------------------------
+  //
+  // A long sum is made of short ones: at most kTerms terms are added up in a register before it goes into a total of float64. One
+  // register for all would lose a digit for every tenfold of terms.
 
   void make_accumulators() {
     for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
-      if (kernel_.ops[i].kind != ExpressionKind::kReduce) continue;
+      const LoopOp& at = kernel_.ops[i];
+      if (at.kind != ExpressionKind::kReduce) continue;
       auto& slots = accumulators_[static_cast<std::int32_t>(i)];
-      for (int copy = 0; copy < shape_.unroll; ++copy)
-        slots.push_back(b_.CreateAlloca(widen(register_type(kernel_.ops[i].dtype), true)));
+      for (int copy = 0; copy < shape_.unroll; ++copy) slots.push_back(b_.CreateAlloca(widen(register_type(at.dtype), true)));
+      const bool is_long = terms_of(static_cast<std::size_t>(kernel_.outer)) != kFewTerms;
+      if (is_long && at.reduce == ReduceOp::kSum && c10::isFloatingType(at.dtype)) totals_[static_cast<std::int32_t>(i)] = b_.CreateAlloca(widen(b_.getDoubleTy(), true));
     }
+  }
+
+  static constexpr std::int64_t kTerms = 64;
+  enum Terms : std::uint8_t { kFewTerms, kManyTerms };
+
+  /// How many terms one turn of the loop adds to a register; 0 where they have gone into the total by its end.
+  std::int64_t terms_in_turn(std::size_t loop_index) const {
+    if (loop_index + 1 == kernel_.dims.size()) return 1;
+    return terms_of(loop_index + 1) == kManyTerms ? 0 : turns(loop_index + 1) * terms_in_turn(loop_index + 1);
+  }
+  /// Of the innermost loop each turn takes so many vectors as there are registers.
+  std::int64_t turns(std::size_t loop_index) const {
+    const std::int64_t size = kernel_.dims[loop_index];
+    const bool by_vectors = loop_index + 1 == kernel_.dims.size() && !kernel_.vector_rows;
+    return by_vectors ? size / (lanes_ * shape_.unroll) + shape_.unroll : size;
+  }
+  Terms terms_of(std::size_t loop_index) const {
+    if (is_argument(kernel_.dims[loop_index])) return kManyTerms;
+    const std::int64_t inside = terms_in_turn(loop_index);
+    return inside == 0 || inside * turns(loop_index) > kTerms ? kManyTerms : kFewTerms;
+  }
+
+  /// What stands in the registers goes into the totals.
+  void flush(const Level& level) {
+    for (std::int32_t id : level.reductions) {
+      auto total = totals_.find(id);
+      if (total == totals_.end()) continue;
+      llvm::Type* wide = widen(b_.getDoubleTy(), true);
+      b_.CreateStore(b_.CreateFAdd(b_.CreateLoad(wide, total->second), widened(registers_sum(id))), total->second);
+      for (Value* slot : accumulators_[id]) b_.CreateStore(identity(op(id), true), slot);
+    }
+  }
+
+  Value* widened(Value* value) { return value->getType()->getScalarType()->isDoubleTy() ? value : b_.CreateFPExt(value, widen(b_.getDoubleTy(), true)); }
+
+  Value* registers_sum(std::int32_t id) {
+    Value* sum = nullptr;
+    for (Value* slot : accumulators_[id]) {
+      Value* part = b_.CreateLoad(widen(register_type(op(id).dtype), true), slot);
+      sum = sum == nullptr ? part : combine(op(id), sum, part);
+    }
+    return sum;
+  }
+
+  /// A loop over what is reduced, in pieces of at most kTerms terms. `terms`: of a turn.
+  void reducing_loop(Value* begin, Value* end, std::int64_t step, std::int64_t terms, bool in_pieces, const Level& level, const std::function<void(Value*)>& body) {
+    if (!in_pieces || terms == 0 || std::none_of(level.reductions.begin(), level.reductions.end(), [&](std::int32_t id) { return totals_.count(id) != 0; }))
+      return loop(begin, end, step, body);
+    const std::int64_t piece = step * std::max<std::int64_t>(kTerms / terms, 1);
+    loop(begin, end, piece, [&](Value* first) {
+      loop(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(first, i64(piece)), end), step, body);
+      flush(level);
+    });
   }
 
   void accumulate(std::int32_t id, Turn& turn) {
@@ -284,19 +342,17 @@ class KernelEmitter : emit::Values {
   /// After a pass: one number a row (or a vector of rows' numbers).
   Value* finish(std::int32_t id) {
     const LoopOp& at = op(id);
-    llvm::Type* type = widen(register_type(at.dtype), true);
-    Value* sum = nullptr;
-    for (Value* slot : accumulators_[id]) {
-      Value* part = b_.CreateLoad(type, slot);
-      sum = sum == nullptr ? part : combine(at, sum, part);
-    }
-    if (kernel_.vector_rows) return sum;
+    llvm::Type* type = register_type(at.dtype);
+    Value* sum = registers_sum(id);
+    if (auto total = totals_.find(id); total != totals_.end()) sum = b_.CreateFAdd(b_.CreateLoad(widen(b_.getDoubleTy(), true), total->second), widened(sum));
+    if (kernel_.vector_rows) return sum->getType()->getScalarType() == type ? sum : b_.CreateFPTrunc(sum, widen(type, true));
     for (std::int64_t half = lanes_ / 2; half >= 1; half /= 2) {
       std::vector<int> upper(static_cast<std::size_t>(lanes_), 0);
       for (std::int64_t lane = 0; lane < half; ++lane) upper[static_cast<std::size_t>(lane)] = static_cast<int>(lane + half);
       sum = combine(at, sum, b_.CreateShuffleVector(sum, upper));
     }
-    return b_.CreateExtractElement(sum, std::uint64_t{0});
+    Value* number = b_.CreateExtractElement(sum, std::uint64_t{0});
+    return number->getType() == type ? number : b_.CreateFPTrunc(number, type);
   }
 
   // ---- loops ----------------------------------------------------------------------------------------------------------------
@@ -363,6 +419,7 @@ class KernelEmitter : emit::Values {
     }
     for (std::int32_t id : level.reductions) {
       for (Value* slot : accumulators_[id]) b_.CreateStore(identity(op(id), true), slot);
+      if (auto total = totals_.find(id); total != totals_.end()) b_.CreateStore(llvm::Constant::getNullValue(widen(b_.getDoubleTy(), true)), total->second);
     }
     std::vector<Value*> indices = row.indices;
     inner_loops(static_cast<std::size_t>(kernel_.outer), indices, row, level, block);
@@ -374,7 +431,7 @@ class KernelEmitter : emit::Values {
     std::int64_t size = kernel_.dims[loop_index];
     bool last = loop_index + 1 == kernel_.dims.size();
     if (last && !kernel_.vector_rows) return vector_pass(indices, level, block);
-    loop(i64(0), number(size), 1, [&](Value* index) {
+    reducing_loop(i64(0), number(size), 1, terms_in_turn(loop_index), terms_of(loop_index) == kManyTerms, level, [&](Value* index) {
       indices[loop_index] = index;
       if (last) {
         emit_body(indices, row.mask, level, 0);
@@ -395,7 +452,8 @@ class KernelEmitter : emit::Values {
     const auto copies = static_cast<int>(shape_.unroll);
     std::int64_t stride = lanes_ * copies;
     Value* whole = b_.CreateAdd(begin, b_.CreateMul(b_.CreateSDiv(b_.CreateSub(end, begin), i64(stride)), i64(stride)));
-    loop(begin, whole, stride, [&](Value* index) {
+    const bool in_pieces = terms_of(kernel_.dims.size() - 1) == kManyTerms;
+    reducing_loop(begin, whole, stride, 1, in_pieces, level, [&](Value* index) {
       for (int copy = 0; copy < copies; ++copy) {
         indices.back() = copy == 0 ? index : b_.CreateAdd(index, i64(copy * lanes_));
         emit_body(indices, nullptr, level, copy);
@@ -406,6 +464,7 @@ class KernelEmitter : emit::Values {
       indices.back() = index;
       emit_body(indices, lane_mask(index, end), level, 0);
     });
+    if (in_pieces) flush(level);
   }
 
   void emit_body(const std::vector<Value*>& indices, Value* mask, Level& level, int copy) {
@@ -427,6 +486,7 @@ class KernelEmitter : emit::Values {
   std::vector<Value*> buffers_, arguments_;
   Value* blocks_ = nullptr;  // pieces of the innermost loop
   std::unordered_map<std::int32_t, std::vector<Value*>> accumulators_;
+  std::unordered_map<std::int32_t, Value*> totals_;   // of long sums
   std::unordered_map<std::int32_t, Value*> spread_;   // row values over all lanes
   std::unordered_map<std::int32_t, Value*> scratch_;  // values kept for the row; null until a pass has written them
   std::unordered_map<std::int32_t, Value*> scratch_memory_;

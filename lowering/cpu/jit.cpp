@@ -109,7 +109,7 @@ class Jit {
     // With instructions for float16 the optimiser would compute in it, and fuse a product with a sum without the rounding between.
     builder.addFeatures({"-avx512fp16"});
     builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
-    builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;
+    builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Standard;
     machine_ = check(builder.createTargetMachine());
     jit_ = check(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
     llvm::orc::SymbolMap symbols;

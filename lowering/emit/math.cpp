@@ -269,6 +269,14 @@ Math::Value* Math::float_unary(PointOp op, Value* x) {
   llvm_unreachable("no such operator on floats");
 }
 
+/// Whether it is a constant other than NaN.
+static bool is_number(llvm::Value* value) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(value);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  return number && !number->isNaN();
+}
+
 Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
   if (!a->getType()->isFPOrFPVectorTy()) {
     bool boolean = a->getType()->getScalarType()->isIntegerTy(1);
@@ -276,9 +284,8 @@ Math::Value* Math::extremum(bool maximum, Value* a, Value* b, bool is_signed) {
     Value* wins = is_signed ? b_.CreateICmpSGT(a, b) : b_.CreateICmpUGT(a, b);
     return maximum ? b_.CreateSelect(wins, a, b) : b_.CreateSelect(wins, b, a);
   }
-  // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is a number at compile time
-  // (clamp by a NaN leaves a as it is).
-  if (llvm::isa<llvm::Constant>(b)) return b_.CreateSelect(maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), b, a);
+  // A NaN in a fails the ordered comparison and stays; one in b has to be asked for, unless b is known to be a number.
+  if (is_number(b)) return b_.CreateSelect(maximum ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), b, a);
   if (machine_ == Machine::kGpu) return b_.CreateBinaryIntrinsic(maximum ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
   // Of 0 and -0 the processor's instruction, and libtorch with it, gives the second.
   Value* loses = maximum ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOGE(a, b);

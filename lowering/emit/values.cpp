@@ -28,11 +28,7 @@ bool is_heavy(PointOp op) {
 }
 
 Values::Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine)
-    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine) {
-  llvm::FastMathFlags flags;
-  flags.setAllowContract(true);
-  b_.setFastMathFlags(flags);
-}
+    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine) {}
 
 llvm::Type* Values::register_type(ScalarType dtype) {
   switch (dtype) {
@@ -167,10 +163,20 @@ llvm::Constant* Values::identity(const LoopOp& at, bool vector) {
   return llvm::ConstantInt::get(type, lowest ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
 }
 
+/// Between operators every result is rounded, as eager rounds it: a difference of equal products is 0. A product that is added up may
+/// go into the sum unrounded.
+Values::Value* Values::sum(Value* total, Value* term) {
+  Value* added = b_.CreateFAdd(total, term);
+  auto* product = llvm::dyn_cast<llvm::BinaryOperator>(term);
+  auto* whole = llvm::dyn_cast<llvm::Instruction>(added);
+  if (product && whole && product->getOpcode() == llvm::Instruction::FMul) product->setHasAllowContract(true), whole->setHasAllowContract(true);
+  return added;
+}
+
 Values::Value* Values::combine(const LoopOp& at, Value* a, Value* b) {
   switch (at.reduce) {
     case ReduceOp::kSum:
-      return c10::isFloatingType(at.dtype) ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+      return c10::isFloatingType(at.dtype) ? sum(a, b) : b_.CreateAdd(a, b);
     case ReduceOp::kMax:
       return math_.extremum(true, a, b, is_signed(at.dtype));
     case ReduceOp::kMin:

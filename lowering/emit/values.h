@@ -37,6 +37,7 @@ class Values {
   Value* constant(const LoopOp& at, bool vector, llvm::ArrayRef<Value*> arguments);
   llvm::Constant* identity(const LoopOp& at, bool vector);
   Value* combine(const LoopOp& at, Value* a, Value* b);
+  Value* sum(Value* total, Value* term);
 
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;

@@ -88,7 +88,7 @@ class Compiler {
     const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kTriple, problem);
     if (found == nullptr) throw std::logic_error("no NVPTX back end: " + problem);
     llvm::TargetOptions options;
-    options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
     machine.reset(found->createTargetMachine(kTriple, fmt::format("sm_{}", target), "+ptx78", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
     return *machine;
   }

@@ -48,6 +48,8 @@ bool is_enum_member(PyObject* object) {
                                                     reinterpret_cast<PyTypeObject*>(enum_meta));
 }
 
+constexpr const char* kRangeParts[] = {"start", "stop", "step"};
+
 bool is_number_or_text(PyObject* object) {
   return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) ||
          PyBytes_CheckExact(object) || PyBool_Check(object) || PyComplex_CheckExact(object);
@@ -90,6 +92,17 @@ std::string exact(PyObject* key) {
   return utf8 ? fmt::format("={}:{}", Py_TYPE(key)->tp_name, std::string_view(utf8, static_cast<std::size_t>(size))) : address;
 }
 
+bool constants_equal(PyObject* a, PyObject* b);
+
+/// Ranges of the same numbers may be written in several ways.
+bool ranges_equal(PyObject* a, PyObject* b) {
+  return std::all_of(std::begin(kRangeParts), std::end(kRangeParts), [&](const char* part) {
+    const Ref x = Ref::steal(PyObject_GetAttrString(a, part)), y = Ref::steal(PyObject_GetAttrString(b, part));
+    PyErr_Clear();
+    return x && y && constants_equal(x.get(), y.get());
+  });
+}
+
 /// Equality of constants, without Python code. Floats by bits: 0.0 is not -0.0, and a NaN is itself.
 bool constants_equal(PyObject* a, PyObject* b) {
   if (a == b) return true;
@@ -103,6 +116,7 @@ bool constants_equal(PyObject* a, PyObject* b) {
     return std::memcmp(&x, &y, sizeof x) == 0;
   }
   if (is_enum_member(a)) return false;
+  if (PyRange_Check(a)) return ranges_equal(a, b);
   int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;

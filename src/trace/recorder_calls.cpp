@@ -805,7 +805,10 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
         operands.push_back(host_.constant(given));
       }
       const Ref now = site.keyword_names ? Ref() : Ref::steal(PyObject_Vectorcall(callable, site.arguments.data(), site.arguments.size(), nullptr));
-      PyErr_Clear();
+      if (!now && !site.keyword_names) {
+        PyErr_Clear();
+        return prepare(activation, in, site.slots, Then::kLearnTop);  // it raises: there is no such thing here
+      }
       if (!now || !guards::is_constant_like(now.get())) return cut(BreakId::k_opaque_call, name);
       host_.require_equal(host_.compute(HostKind::kCall, 0, std::move(operands), callable, now.get()), now.get());
       return prepare(activation, in, site.slots, Then::kLearnTop);
