@@ -30,6 +30,7 @@ Expr load_where(Expr condition, graph::ValueId value, c10::ScalarType dtype, Siz
 }
 
 Expr constant(double number, c10::ScalarType dtype) {
+  if (dtype == c10::ScalarType::Bool) return integer_constant(number != 0, dtype);
   if (!c10::isFloatingType(dtype)) return integer_constant(static_cast<std::int64_t>(number), dtype);
   auto out = std::make_shared<Expression>();
   out->dtype = compute_type(dtype);

@@ -28,15 +28,13 @@ std::vector<bool> mask_of(const RuleContext& c, std::string_view dims, const Siz
   return dimension_mask(c.has(dims) ? c.integers(dims) : std::vector<std::int64_t>{}, sizes.size());
 }
 
-/// With another `dtype` the items are converted first, and then added up in the type that is computed in.
-Expr summand(RuleContext& c) { return cast(cast(c.tensor("self"), c.out().dtype), compute_type(c.out().dtype)); }
-
 void sum(RuleContext& c) {
   const graph::TensorType& type = c.type("self");
   auto mask = c.find("dim") != nullptr ? mask_of(c, "dim", type.sizes) : dimension_mask({}, type.sizes.size());
   need_elements(type.sizes);
   if (c.out().dtype == ScalarType::Bool) throw NotCovered{};
-  c.define_reduced(reduce(ReduceOp::kSum, summand(c), mask), mask);
+  // With another `dtype` the items are converted first (those of a mean are not), and then added up in the type that is computed in.
+  c.define_reduced(reduce(ReduceOp::kSum, cast(cast(c.tensor("self"), c.out().dtype), compute_type(c.out().dtype)), mask), mask);
 }
 
 void mean(RuleContext& c) {
@@ -44,7 +42,7 @@ void mean(RuleContext& c) {
   const graph::TensorType& type = c.type("self");
   need_elements(type.sizes);
   auto mask = c.find("dim") != nullptr ? mask_of(c, "dim", type.sizes) : dimension_mask({}, type.sizes.size());
-  Expr total = reduce(ReduceOp::kSum, summand(c), mask);
+  Expr total = reduce(ReduceOp::kSum, c.operand("self", compute_type(c.out().dtype)), mask);
   c.define_reduced(total / number(static_cast<double>(reduced_count(type.sizes, mask)), total), mask);
 }
 

@@ -224,7 +224,7 @@ class Functionaliser {
     // Views of tensors whose sizes depend on data are made by the operator itself; what they show is not written (the recorder sees to it).
     if (!may_alias(node) || node.outputs.empty() || graph::touches_unsized(program_.graph, node)) return false;
     if (has_unknown_offset(node)) {
-      outside_.insert(node.outputs[0]);
+      program_.hidden_alias = true;  // of an input, in a place that no view tells
       return false;
     }
     std::unordered_map<ValueId, at::Tensor> roots, results;

@@ -33,7 +33,7 @@ Engine* the_engine = nullptr;
 constexpr int kHot = 2;
 constexpr int kHotInsideCold = 3;           // a module called again and again by code that is not hot itself
 constexpr int kHotFunctionInsideCold = 16;  // a plain function
-constexpr int kMostFruitless = 32;
+constexpr int kMostFruitless = 16;
 constexpr int kMaxRefolds = 3;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -165,10 +165,10 @@ void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty,
   std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
 }
 
-void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured, bool empty) {
+void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured) {
   Heat& heat = heat_[key];
   if (captured) heat.fruitless = 0;
-  else if (++heat.fruitless >= kMostFruitless && options_.stress == 0) reject(point, key, empty, false);
+  else if (++heat.fruitless >= kMostFruitless && options_.stress == 0) reject(point, key, false, false);
 }
 
 bool Engine::is_hot(python::Frame* frame) {

@@ -54,7 +54,7 @@ struct Heat {
   bool rejected = false;  // recorded, and not worth it
   bool empty = false;     // rejected, and seen from end to end without an operator
   bool unsure = false;    // rejected before its end without an operator so far: its next call is watched
-  int fruitless = 0;      // calls in a row in which segments ran and none of them held an operator
+  int fruitless = 0;      // calls in a row in which operators ran and segments, but none of these held an operator
 };
 
 class Engine final : public vm::Engine {
@@ -76,8 +76,8 @@ class Engine final : public vm::Engine {
   Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
   /// The code that starts there is not worth recording: it is left to CPython from now on.
   void reject(const trace::EntryPoint& point, std::size_t key, bool empty, bool unsure);
-  /// A call has replayed segments. Where none of them held an operator in call after call, the code is left to CPython.
-  void note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured, bool empty);
+  /// A call has replayed segments and run operators. Where the segments held none of them in call after call, the code is left to CPython.
+  void note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured);
   /// What watching a call of a rejected frame has shown.
   void judge(std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.

@@ -159,7 +159,7 @@ void Session::detach() {
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
-  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls) engine_.note_replayed(origin_, heat_key_, captured_ != 0, ran_no_operator());
+  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_ != 0);
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
   if (machine_.observer == this) machine_.observer = nullptr;

@@ -360,7 +360,11 @@ typedef struct {
 
 int dynrun_dict_iterator(PyObject* iterator, PyObject** dict, Py_ssize_t* given) {
   DictIterator* one = (DictIterator*)iterator;
-  if (one->dict == NULL || one->used < 0) return 0;
+  if (one->dict == NULL || one->used != one->dict->ma_used) return 0;
+  // Where keys came and went since, as many as before are there, but not those that are still to be given.
+  Py_ssize_t position = one->position, left = 0;
+  while (PyDict_Next((PyObject*)one->dict, &position, NULL, NULL)) left++;
+  if (left != one->left) return 0;
   *dict = (PyObject*)one->dict;
   *given = one->used - one->left;
   return 1;

@@ -470,7 +470,8 @@ class Recorder {
   bool has_fixed_order(PyObject* set);
   void note_made_set(const bytecode::Instruction& in, PyObject* result);
   void note_set_written(PyObject* set, PyObject* added);
-  const std::vector<python::Ref>* items_as_added(PyObject* set);
+  /// Items of a fresh set in an order in which they may be added, to come in the order of now. Empty where there is none.
+  std::optional<std::vector<python::Ref>> items_to_add(PyObject* set);
   Flow pop_outside_item(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* dict, PyObject* key);
   Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.
@@ -555,6 +556,7 @@ class Recorder {
   bool finish();
   bool frame_recipe(vm::Activation* activation, int depth, const Pending* ran, FrameRecipe& recipe);
   RecipeId recipe(PyObject* object);
+  RecipeId make_recipe(PyObject* object);
   RecipeId recipe_constant(PyObject* object);
   RecipeId recipe_builtin_method(PyObject* object);
   RecipeId recipe_method_wrapper(PyObject* object);
@@ -649,6 +651,7 @@ class Recorder {
   std::optional<Break> break_;
   TorchState entry_state_;
   std::unordered_map<PyObject*, RecipeId> recipe_memo_;
+  std::unordered_set<PyObject*> recipes_begun_;  // of what is being looked into
   std::unordered_map<std::string, std::int32_t> line_index_;
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
   std::unordered_map<PyObject*, python::Ref> profiler_records_;  // what record_function objects hold, and the object

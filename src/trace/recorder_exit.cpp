@@ -215,9 +215,16 @@ RecipeId Recorder::recipe_container(PyObject* object) {
     if (PyObject_HasAttrString(object, "n_sequence_fields")) kind = RecipeKind::kStructSequence;
     else if (guards::instance_dict(object) != nullptr) return kNullRecipe;
   }
-  // Where items that hash by their address lie depends on the order in which they came, which the set does not tell.
-  const std::vector<Ref>* added = PyAnySet_CheckExact(object) ? items_as_added(object) : nullptr;
-  if (added == nullptr && PyAnySet_CheckExact(object) && !has_fixed_order(object)) return kNullRecipe;
+  // Where the items of a set lie depends on the order in which they came, which the set does not tell.
+  std::vector<Ref> items;
+  if (PyAnySet_CheckExact(object)) {
+    std::optional<std::vector<Ref>> added = items_to_add(object);
+    if (!added) return kNullRecipe;
+    items = std::move(*added);
+  } else {
+    const Ref list = Ref::steal(PySequence_List(object));
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); i++) items.push_back(Ref::borrow(PyList_GET_ITEM(list.get(), i)));
+  }
   bool is_mutable = kind == RecipeKind::kList || kind == RecipeKind::kSet;
   RecipeId id = kNullRecipe;
   if (is_mutable) {
@@ -225,13 +232,6 @@ RecipeId Recorder::recipe_container(PyObject* object) {
     recipe_memo_[object] = id;
   }
   std::vector<RecipeId> children;
-  std::vector<Ref> items;
-  if (added) {
-    items = *added;
-  } else {
-    const Ref list = Ref::steal(PySequence_List(object));
-    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); i++) items.push_back(Ref::borrow(PyList_GET_ITEM(list.get(), i)));
-  }
   for (const Ref& item : items) {
     RecipeId child = recipe(item.get());
     if (child == kNullRecipe) return kNullRecipe;
@@ -261,6 +261,7 @@ RecipeId Recorder::recipe_function(PyObject* object) {
     if (part && child == kNullRecipe) return kNullRecipe;
     node.children.push_back(child);
   }
+  if (function->func_dict && find(function->func_dict)) return kNullRecipe;  // somebody else has it too
   bool attributes = function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0;
   node.children.push_back(attributes ? recipe_dict(function->func_dict) : kNullRecipe);
   if (attributes && node.children.back() == kNullRecipe) return kNullRecipe;
@@ -468,6 +469,18 @@ RecipeId Recorder::recipe_constant(PyObject* object) {
 RecipeId Recorder::recipe(PyObject* object) {
   auto memo = recipe_memo_.find(object);
   if (memo != recipe_memo_.end()) return memo->second;
+  if (!recipes_begun_.insert(object).second) return kNullRecipe;  // it holds itself, and is made of its parts
+  const RecipeId id = make_recipe(object);
+  recipes_begun_.erase(object);
+  if (id == kNullRecipe) {
+    if (recipe_failure_.empty()) recipe_failure_ = Py_TYPE(object)->tp_name;
+    return id;
+  }
+  recipe_memo_[object] = id;
+  return id;
+}
+
+RecipeId Recorder::make_recipe(PyObject* object) {
   RecipeBook& book = segment_->recipes;
   RecipeId id = kNullRecipe;
   if (is_late(object)) {
@@ -543,11 +556,6 @@ RecipeId Recorder::recipe(PyObject* object) {
   } else {
     id = recipe_instance(object);
   }
-  if (id == kNullRecipe) {
-    if (recipe_failure_.empty()) recipe_failure_ = Py_TYPE(object)->tp_name;
-    return id;
-  }
-  recipe_memo_[object] = id;
   return id;
 }
 

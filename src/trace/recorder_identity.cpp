@@ -176,17 +176,30 @@ void Recorder::note_set_written(PyObject* set, PyObject* added) {
   else set_items_.erase(known);
 }
 
-/// What was added to a fresh set, in order: added so again it has the same order. Null where that is not known.
-const std::vector<Ref>* Recorder::items_as_added(PyObject* set) {
-  auto known = set_items_.find(set);
-  if (known == set_items_.end()) return nullptr;
-  const Ref again = Ref::steal(PySet_New(nullptr));
-  for (const Ref& item : known->second) PySet_Add(again.get(), item.get());
-  const Ref now = Ref::steal(PySequence_List(set)), then = Ref::steal(PySequence_List(again.get()));
+namespace {
+
+/// Whether a set that these are added to, one by one, has its items in the order of the list.
+bool gives_order(const std::vector<Ref>& items, PyObject* order) {
+  const Ref made = Ref::steal(PySet_New(nullptr));
+  for (const Ref& item : items) PySet_Add(made.get(), item.get());
+  const Ref list = Ref::steal(PySequence_List(made.get()));
   PyErr_Clear();
-  const bool same = now && then && PyList_GET_SIZE(now.get()) == PyList_GET_SIZE(then.get()) &&
-                    std::equal(&PyList_GET_ITEM(now.get(), 0), &PyList_GET_ITEM(now.get(), 0) + PyList_GET_SIZE(now.get()), &PyList_GET_ITEM(then.get(), 0));
-  return same ? &known->second : nullptr;
+  return list && PyList_GET_SIZE(list.get()) == PyList_GET_SIZE(order) && std::equal(&PyList_GET_ITEM(order, 0), &PyList_GET_ITEM(order, 0) + PyList_GET_SIZE(order), &PyList_GET_ITEM(list.get(), 0));
+}
+
+}  // namespace
+
+std::optional<std::vector<Ref>> Recorder::items_to_add(PyObject* set) {
+  const Ref now = Ref::steal(PySequence_List(set));
+  if (!now) return PyErr_Clear(), std::nullopt;
+  if (auto known = set_items_.find(set); known != set_items_.end() && gives_order(known->second, now.get())) return known->second;
+  // Those that hash by their address may lie elsewhere the next time.
+  if (!has_fixed_order(set)) return std::nullopt;
+  std::vector<Ref> items;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(now.get()); i++) items.push_back(Ref::borrow(PyList_GET_ITEM(now.get(), i)));
+  if (gives_order(items, now.get())) return items;
+  std::reverse(items.begin(), items.end());
+  return gives_order(items, now.get()) ? std::optional(std::move(items)) : std::nullopt;
 }
 
 void Recorder::require_distinct_objects() {

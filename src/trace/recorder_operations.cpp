@@ -7,6 +7,8 @@
 #include "trace/operator_methods.h"
 #include "trace/recorder.h"
 
+#include <torch/csrc/Device.h>
+
 #include <opcode.h>
 
 #include <algorithm>
@@ -279,7 +281,7 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   if (a != kNoSource && b != kNoSource && a != b) guards_.check_same(a, b, left == right);
   // Numbers and strings from outside are guarded by value only: their identity may differ next time.
   auto loose = [](PyObject* object) {
-    return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
+    return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || THPDevice_Check(object);
   };
   auto small = [this](PyObject* object) { return !is_host(object) && !is_late(object) && python::is_small_int(object); };
   if (small(left) && small(right) && (left == right) == (PyLong_AsLong(left) == PyLong_AsLong(right))) return Flow::kRun;
