@@ -50,6 +50,12 @@ Expr scalar_or_common(const RuleContext& c, std::string_view name, ScalarType dt
   return !c.is_tensor(name) || c.type(name).sizes.empty() ? c.operand(name, dtype) : common(c, name, dtype);
 }
 
+/// A number as a half type has it.
+double rounded_to(ScalarType dtype, double number) {
+  const auto single = static_cast<float>(number);
+  return dtype == ScalarType::Half ? static_cast<float>(c10::Half(single)) : static_cast<float>(c10::BFloat16(single));
+}
+
 template <PointOp op>
 void arithmetic(RuleContext& c) {
   ScalarType promoted = c.promoted({"self", "other"}), dtype = compute_type(promoted);
@@ -61,7 +67,7 @@ void arithmetic(RuleContext& c) {
       const c10::IValue& alpha = c.scalar("alpha");
       bool one = alpha.isInt() ? alpha.toInt() == 1 : alpha.toScalar().toDouble() == 1.0;
       if (!one && dtype == ScalarType::Bool) throw NotCovered{};
-      if (!one) b = b * c.operand("alpha", dtype);
+      if (!one) b = b * (c10::isReducedFloatingType(promoted) && c.out().device.is_cpu() ? number(rounded_to(promoted, alpha.toScalar().toDouble()), b) : c.operand("alpha", dtype));
     }
   }
   if (dtype == ScalarType::Bool) {

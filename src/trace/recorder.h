@@ -58,6 +58,8 @@ bool is_plain_class(PyObject* object);
 /// An object whose class leaves hashing and equality to object, or to identity as tensors do.
 bool is_hashed_by_identity(PyObject* object);
 
+/// Whether Python code tells the object's hash: it must not be asked again.
+bool is_hashed_by_program(PyObject* object);
 /// The generator behind the functions of the random module, borrowed.
 PyObject* shared_generator();
 

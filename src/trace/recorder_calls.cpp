@@ -539,15 +539,10 @@ bool Recorder::looks_unseen(PyObject* callable) {
 /// Whether its items come in the order that they came in when the set was recorded: they hash by value or by Python code, or are the
 /// very objects of then. Others hash by where they lie.
 bool Recorder::has_fixed_order(PyObject* set) {
-  static PyObject* const hash_name = PyUnicode_InternFromString("__hash__");
   if (PyAnySet_Check(set) && PySet_GET_SIZE(set) < 2) return true;
   const Ref items = Ref::steal(PySequence_List(set));
   if (!items) return PyErr_Clear(), false;
-  return std::all_of(&PyList_GET_ITEM(items.get(), 0), &PyList_GET_ITEM(items.get(), 0) + PyList_GET_SIZE(items.get()), [](PyObject* item) {
-    if (is_hashed_by_value(item) || is_plain_class(item)) return true;
-    PyObject* hash = _PyType_Lookup(Py_TYPE(item), hash_name);
-    return hash && PyFunction_Check(hash) && !guards::is_tensor(item);
-  });
+  return std::all_of(&PyList_GET_ITEM(items.get(), 0), &PyList_GET_ITEM(items.get(), 0) + PyList_GET_SIZE(items.get()), [](PyObject* item) { return is_hashed_by_value(item) || is_plain_class(item) || is_hashed_by_program(item); });
 }
 
 bool Recorder::holds_unseen(PyObject* tuple) {

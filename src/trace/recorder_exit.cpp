@@ -134,6 +134,7 @@ RecipeId Recorder::recipe_dict(PyObject* items, bool is_object) {
     Ref pairs = list ? Ref::steal(PySequence_List(list.get())) : Ref();
     for (Py_ssize_t i = 0; pairs && i < PyList_GET_SIZE(pairs.get()); i++) {
       PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
+      if (is_hashed_by_program(PyTuple_GET_ITEM(pair, 0))) return kNullRecipe;
       RecipeId key = recipe(PyTuple_GET_ITEM(pair, 0)), value = recipe(PyTuple_GET_ITEM(pair, 1));
       if (key == kNullRecipe || value == kNullRecipe) return kNullRecipe;
       node.children.push_back(key), node.children.push_back(value);
@@ -143,6 +144,7 @@ RecipeId Recorder::recipe_dict(PyObject* items, bool is_object) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(items, &at, &key, &value)) {
+      if (is_hashed_by_program(key)) return kNullRecipe;
       RecipeId k = recipe(key), v = recipe(value);
       if (k == kNullRecipe || v == kNullRecipe) return kNullRecipe;
       node.children.push_back(k), node.children.push_back(v);

@@ -53,6 +53,15 @@ bool is_hashed_by_identity(PyObject* object) {
   return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+bool is_hashed_by_program(PyObject* object) {
+  static PyObject* const hash_name = PyUnicode_InternFromString("__hash__");
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(object) || guards::is_constant_like(object)) {
+    return PyTuple_CheckExact(object) && std::any_of(&PyTuple_GET_ITEM(object, 0), &PyTuple_GET_ITEM(object, 0) + PyTuple_GET_SIZE(object), is_hashed_by_program);
+  }
+  PyObject* hash = _PyType_Lookup(Py_TYPE(object), hash_name);
+  return hash && PyFunction_Check(hash);
+}
+
 void Recorder::note_compared(PyObject* object, int depth) {
   if (object == nullptr || guards::is_constant_like(object)) return;
   if (depth > kDeepest || PyIter_Check(object)) {
@@ -192,6 +201,7 @@ bool gives_order(const std::vector<Ref>& items, PyObject* order) {
 std::optional<std::vector<Ref>> Recorder::items_to_add(PyObject* set) {
   const Ref now = Ref::steal(PySequence_List(set));
   if (!now) return PyErr_Clear(), std::nullopt;
+  if (std::any_of(&PyList_GET_ITEM(now.get(), 0), &PyList_GET_ITEM(now.get(), 0) + PyList_GET_SIZE(now.get()), is_hashed_by_program)) return std::nullopt;
   if (auto known = set_items_.find(set); known != set_items_.end() && gives_order(known->second, now.get())) return known->second;
   // Those that hash by their address may lie elsewhere the next time.
   if (!has_fixed_order(set)) return std::nullopt;
