@@ -469,6 +469,7 @@ class Recorder {
   bool looks_unseen(PyObject* callable);
   bool holds_unseen(PyObject* tuple);
   bool is_key_known(PyObject* key);
+  bool differs_by_type(PyObject* object);
   bool has_fixed_order(PyObject* set);
   void note_made_set(const bytecode::Instruction& in, PyObject* result);
   void note_set_written(PyObject* set, PyObject* added);

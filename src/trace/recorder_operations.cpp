@@ -244,6 +244,13 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
              std::string("an operator on ") + Py_TYPE(left)->tp_name + " and " + Py_TYPE(right)->tp_name);
 }
 
+/// Whether what an object is compared with, of another type, decides without a look at its value. A Decimal or an instance of a
+/// subclass of int may be equal to a number.
+bool Recorder::differs_by_type(PyObject* object) {
+  if (is_constant(object) || Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare || PyFunction_Check(object) || PyType_Check(object)) return true;
+  return PyList_Check(object) || PyTuple_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || is_plain_temporary(object) || resolve_deep(object);
+}
+
 Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
   PyObject *left = activation.peek(2), *right = activation.peek(1);
   bool tensor = false;
@@ -268,7 +275,7 @@ Flow Recorder::compare(vm::Activation& activation, const Instruction& in) {
                     Py_TYPE(right)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
     if (identity) return is_op(activation, in);
     if ((op == Py_EQ || op == Py_NE) && (is_constant(left) || is_constant(right) || PyFunction_Check(left)) &&
-        Py_TYPE(left) != Py_TYPE(right))
+        Py_TYPE(left) != Py_TYPE(right) && differs_by_type(left) && differs_by_type(right))
       return prepare(activation, in, 2, Then::kLearnTop);
   }
   return cut(BreakId::k_opaque_operation, std::string("comparing ") + Py_TYPE(left)->tp_name + " and " + Py_TYPE(right)->tp_name);

@@ -588,7 +588,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
       if (verify) copies = snapshot(inputs);
       if (code.untried || code.unproven) rehearse(segment, inputs);
       code.untried = false;
-      if (segment.writes_outside && !executable->replays_operators() && code.rehearsed.lock() != executable) {
+      if (segment.writes_outside && segment.backend == 0 && !executable->replays_operators() && code.rehearsed.lock() != executable) {
         executable = tried_on_copies(segment, std::move(executable), inputs, random);
         code.executable = executable;
         code.rehearsed = executable;
