@@ -347,6 +347,7 @@ Math::Value* Math::comparison(PointOp op, Value* a, Value* b, bool is_signed) {
 llvm::Value* Math::emit(PointOp op, llvm::ArrayRef<Value*> arguments, bool is_signed) {
   Value* a = arguments[0];
   if (op == PointOp::kWhere) return b_.CreateSelect(a, arguments[1], arguments[2]);
+  if (op == PointOp::kMulAdd) return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {a->getType()}, {a, arguments[1], arguments[2]});
   if (arguments.size() == 2) return arithmetic(op, a, arguments[1], is_signed);
   if (op == PointOp::kNot) return b_.CreateNot(a);
   if (a->getType()->isFPOrFPVectorTy()) return float_unary(op, a);

@@ -132,6 +132,7 @@ Expr compare(PointOp op, const Expr& a, const Expr& b) {
 Expr where(const Expr& condition, const Expr& a, const Expr& b) {
   return point(PointOp::kWhere, a->dtype, {condition, a, b});
 }
+Expr mul_add(const Expr& a, const Expr& b, const Expr& c) { return point(PointOp::kMulAdd, a->dtype, {a, b, c}); }
 Expr number(double value, const Expr& like) {
   return constant(value, like->dtype);
 }

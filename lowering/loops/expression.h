@@ -74,6 +74,8 @@ Expr unary(PointOp op, const Expr& a);
 Expr binary(PointOp op, const Expr& a, const Expr& b);
 Expr compare(PointOp op, const Expr& a, const Expr& b);
 Expr where(const Expr& condition, const Expr& a, const Expr& b);
+/// a * b + c, the product unrounded where the machine can: what one operator adds up.
+Expr mul_add(const Expr& a, const Expr& b, const Expr& c);
 /// A constant of the dtype of `like`.
 Expr number(double value, const Expr& like);
 

@@ -48,7 +48,8 @@ namespace dynrun::lowering {
   X(kAnd, "and", 2)               \
   X(kOr, "or", 2)                 \
   X(kXor, "xor", 2)               \
-  X(kWhere, "where", 3)
+  X(kWhere, "where", 3)           \
+  X(kMulAdd, "mul_add", 3)
 
 enum class PointOp : std::uint8_t {
 #define X(name, text, arity) name,

@@ -40,8 +40,8 @@ void depthwise(RuleContext& c) {
   Expr sum;
   Windows(c, "input", rows, columns).visit([&](const Windows::Place& place) {
     const Expr element = place.inside ? where(place.inside, place.element, number(0, place.element)) : place.element;
-    const Expr product = element * weight_at(c, place);
-    sum = sum ? sum + product : product;
+    const Expr weight = weight_at(c, place);
+    sum = sum ? mul_add(element, weight, sum) : element * weight;
   });
   c.define(sum);
 }
