@@ -16,6 +16,7 @@
 #ifdef DYNRUN_CUDA
 #include "lowering/gpu/kernel_step.h"
 #include "runtime/cuda/measure.h"
+#include "runtime/disk_cache.h"
 #endif
 
 namespace dynrun::lowering {
@@ -198,6 +199,30 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   return lowered;
 }
 
+#ifdef DYNRUN_CUDA
+/// What was measured for a graph on devices of one kind, on disk.
+class KeptChoice {
+ public:
+  KeptChoice(const graph::Graph& graph, int device) : key_(runtime::cuda::name_of(device) + "\n" + graph::print(graph)) {}
+
+  std::optional<Variant> find() const {
+    const std::optional<std::string> kept = runtime::DiskCache::instance().find(kKind, key_);
+    if (!kept || kept->size() != 3) return std::nullopt;
+    return Variant{kept->at(0) == 'y', kept->at(1) == 'y', kept->at(2) == 'y'};
+  }
+
+  void keep(const Variant& best) const {
+    std::string text;
+    for (bool is : {best.channels_last, best.split_linear, best.align_linear}) text += is ? 'y' : 'n';
+    runtime::DiskCache::instance().keep(kKind, key_, text);
+  }
+
+ private:
+  static constexpr const char* kKind = "choice";
+  std::string key_;
+};
+#endif
+
 /// For the GPU: in the ways in which the whole graph is faster, which is measured, one after the other.
 Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   auto has = [&](const char* name) {
@@ -206,9 +231,13 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   if (!device_of(*graph).is_cuda()) return compile(std::move(graph), examples, options);
 #ifdef DYNRUN_CUDA
   Variant best{has("aten::conv2d"), false, false};
-  Lowered chosen = compile(graph, examples, options, best);
-  if (options.shared != nullptr || !chosen.repeatable) return chosen;
   const int device = device_of(*graph).index();
+  const KeptChoice choice(*graph, device);
+  const std::optional<Variant> kept = options.shared == nullptr && !options.dump ? choice.find() : std::nullopt;
+  Lowered chosen = compile(graph, examples, options, kept.value_or(best));
+  if (chosen.executable && kept) return chosen;
+  if (!chosen.executable) chosen = compile(graph, examples, options, best);
+  if (options.shared != nullptr || !chosen.repeatable) return chosen;
   std::optional<double> time;
   auto try_another = [&](Variant variant) {
     Lowered other = compile(graph, examples, options, variant);
@@ -221,6 +250,7 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   if (best.channels_last) try_another({false, false, false});
   if (has("aten::linear")) try_another({best.channels_last, false, true});
   if (has("aten::linear") || has("aten::addmm")) try_another({best.channels_last, true, best.align_linear});
+  if (time) choice.keep(best);
   return chosen;
 #endif
   return compile(std::move(graph), examples, options);

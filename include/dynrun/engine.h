@@ -21,6 +21,7 @@ class Error : public std::runtime_error {
 
 struct EngineOptions {
   std::string python;        // the interpreter whose environment is used; empty: the one dynrun was built with
+  std::string cache;         // a folder for compiled kernels, "off" for none; empty: ~/.cache/dynrun/kernels
   bool verify = false;       // run every replay eagerly too, and compare
 };
 

@@ -3,7 +3,12 @@
 #include "graph/visit.h"
 #include "lowering/cpu/emit.h"
 #include "lowering/emit/math.h"
+#include "runtime/disk_cache.h"
+#include "runtime/threads.h"
 
+#include <ATen/Parallel.h>
+
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -26,6 +31,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 namespace dynrun::lowering::cpu {
@@ -51,52 +57,52 @@ class Jit {
     return *jit;
   }
 
-  std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels,
-                                      const std::function<void(const std::string&, const std::string&)>& dump) {
+  std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels, const Dump& dump) {
     std::lock_guard lock(mutex_);
     std::vector<std::string> texts;
-    for (const Compilation& kernel : kernels) texts.push_back(print(kernel.shape) + print(*kernel.form));
-    auto context = std::make_unique<llvm::LLVMContext>();
-    auto module = std::make_unique<llvm::Module>("kernels", *context);
-    module->setDataLayout(jit_->getDataLayout());
-    std::vector<std::pair<std::string, std::string>> added;  // text, name
-    Forget forget{known_, added};
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      if (known_.count(texts[i]) != 0) continue;
-      std::string name = "dynrun_kernel_" + std::to_string(next_name_++);
-      emit_kernel(kernels[i], host_target(), *module, name);
-      known_.emplace(texts[i], nullptr);
-      added.emplace_back(texts[i], name);
+    std::vector<std::size_t> fresh;  // the first of each text that is not known
+    std::set<std::string_view> met;
+    texts.reserve(kernels.size());
+    for (const Compilation& kernel : kernels) {
+      texts.push_back(print(kernel.shape) + print(*kernel.form));
+      if (known_.count(texts.back()) == 0 && met.insert(texts.back()).second) fresh.push_back(texts.size() - 1);
     }
-    if (!added.empty()) {
-      optimise(*module);
-      if (dump) {
-        std::string text;
-        llvm::raw_string_ostream out(text);
-        module->print(out, nullptr);
-        dump("llvm", text);
-        dump("asm", assembly(*module));
-      }
-      check(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
-      for (const auto& [text, name] : added) known_[text] = check(jit_->lookup(name)).toPtr<KernelFunction>();
-    }
-    forget.armed = false;
+    std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(fresh.size());
+    // What is dumped is made anew, in order.
+    runtime::in_threads(fresh.size(), dump ? 1 : static_cast<std::size_t>(at::get_num_threads()),
+                        [&](std::size_t i) { objects[i] = object_of(kernels[fresh[i]], texts[fresh[i]], dump); });
+    for (std::unique_ptr<llvm::MemoryBuffer>& object : objects) check(jit_->addObjectFile(std::move(object)));
+    for (std::size_t at : fresh) known_[texts[at]] = check(jit_->lookup(name_of(texts[at]))).toPtr<KernelFunction>();
     std::vector<KernelFunction> functions;
     for (const std::string& text : texts) functions.push_back(known_.at(text));
     return functions;
   }
 
  private:
-  /// Kernels that did not get compiled must not stay known.
-  struct Forget {
-    std::unordered_map<std::string, KernelFunction>& known;
-    std::vector<std::pair<std::string, std::string>>& added;
-    bool armed = true;
-    ~Forget() {
-      if (!armed) return;
-      for (const auto& [text, name] : added) known.erase(text);
+  /// The same in every process: the object on disk has it.
+  static std::string name_of(const std::string& text) { return fmt::format("dynrun_kernel_{:016x}", std::hash<std::string>()(text)); }
+
+  /// From the disk, else compiled and kept there. For several threads at once.
+  std::unique_ptr<llvm::MemoryBuffer> object_of(const Compilation& kernel, const std::string& text, const Dump& dump) {
+    constexpr const char* kKind = "o";
+    const std::string key = host_ + text;
+    if (!dump) {
+      if (const auto kept = runtime::DiskCache::instance().find(kKind, key)) return llvm::MemoryBuffer::getMemBufferCopy(*kept);
     }
-  };
+    llvm::LLVMContext context;
+    llvm::Module module("kernels", context);
+    module.setDataLayout(jit_->getDataLayout());
+    const std::unique_ptr<llvm::TargetMachine> machine = check(builder_->createTargetMachine());
+    emit_kernel(kernel, host_target(), module, name_of(text));
+    optimise(module, *machine);
+    if (dump) {
+      dump("llvm", text_of(module));
+      dump("asm", assembly(module, *machine));
+    }
+    std::unique_ptr<llvm::MemoryBuffer> object = check(llvm::orc::SimpleCompiler(*machine)(module));
+    runtime::DiskCache::instance().keep(kKind, key, {object->getBufferStart(), object->getBufferSize()});
+    return object;
+  }
 
   Jit() {
     llvm::InitializeNativeTarget();
@@ -110,7 +116,8 @@ class Jit {
     builder.addFeatures({"-avx512fp16"});
     builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
     builder.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    machine_ = check(builder.createTargetMachine());
+    host_ = fmt::format("{} {} {}\n", builder.getTargetTriple().str(), builder.getCPU(), builder.getFeatures().getString());
+    builder_ = std::make_unique<llvm::orc::JITTargetMachineBuilder>(builder);
     jit_ = check(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
     llvm::orc::SymbolMap symbols;
     for (const auto& [name, address] : emit::Math::libm_functions()) {
@@ -125,18 +132,25 @@ class Jit {
     check(jit_->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
   }
 
-  std::string assembly(const llvm::Module& module) {
+  static std::string text_of(const llvm::Module& module) {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    module.print(out, nullptr);
+    return text;
+  }
+
+  static std::string assembly(const llvm::Module& module, llvm::TargetMachine& machine) {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
     llvm::SmallString<0> text;
     llvm::raw_svector_ostream out(text);
     llvm::legacy::PassManager passes;
-    if (machine_->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile)) return "";
+    if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile)) return "";
     passes.run(*copy);
     return std::string(text);
   }
 
   /// The emitter writes loops and vectors itself: what is left is to promote accumulators, share and hoist.
-  void optimise(llvm::Module& module) {
+  static void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
     std::string problem;
     llvm::raw_string_ostream out(problem);
     if (llvm::verifyModule(module, &out)) throw std::logic_error("bad LLVM IR: " + problem);
@@ -144,7 +158,7 @@ class Jit {
     llvm::FunctionAnalysisManager functions;
     llvm::CGSCCAnalysisManager components;
     llvm::ModuleAnalysisManager modules;
-    llvm::PassBuilder passes(machine_.get());
+    llvm::PassBuilder passes(&machine);
     passes.registerModuleAnalyses(modules);
     passes.registerCGSCCAnalyses(components);
     passes.registerFunctionAnalyses(functions);
@@ -164,8 +178,8 @@ class Jit {
   }
 
   std::mutex mutex_;
-  int next_name_ = 0;
-  std::unique_ptr<llvm::TargetMachine> machine_;
+  std::string host_;  // what the code is for
+  std::unique_ptr<llvm::orc::JITTargetMachineBuilder> builder_;
   std::unique_ptr<llvm::orc::LLJIT> jit_;
   std::unordered_map<std::string, KernelFunction> known_;
 };
@@ -246,8 +260,7 @@ std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements) {
   return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, unit_elements * work));
 }
 
-std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels,
-                                    const std::function<void(const std::string&, const std::string&)>& dump) {
+std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels, const Dump& dump) {
   return Jit::instance().compile(kernels, dump);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The process's one JIT: compiles kernels for the host, keeps each by its text, never unloads.
+// The process's one JIT: compiles kernels for the host, each by itself and several at once, keeps each by its text, in memory and
+// on disk, never unloads.
 
 #include "lowering/loops/loop.h"
 
@@ -49,9 +50,9 @@ struct Compilation {
 /// Units that are not worth a second thread.
 std::int64_t grain_of(const Kernel& kernel, std::int64_t unit_elements);
 
+using Dump = std::function<void(const std::string& stage, const std::string& text)>;
 /// One function a kernel, in order; kernels of equal text share one, within the call and with earlier calls. `dump` gets the
-/// text of "llvm" when set.
-std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels,
-                                    const std::function<void(const std::string&, const std::string&)>& dump);
+/// texts of "llvm" and "asm" when set.
+std::vector<KernelFunction> compile(const std::vector<Compilation>& kernels, const Dump& dump);
 
 }  // namespace dynrun::lowering::cpu

@@ -3,7 +3,7 @@
 #include "lowering/gpu/nvptx.h"
 #include "lowering/shared.h"
 #include "runtime/cuda/launch.h"
-
+#include "runtime/threads.h"
 
 #include <set>
 
@@ -58,6 +58,7 @@ class KernelStep final : public runtime::Step {
       scalar_ = Variant{{}, code_shape(kernel_, false), 0};
       scalar_->blocks = blocks_of(kernel_, scalar_->shape);
       scalar_->function = compile({{&general_, scalar_->shape}}, architecture_, nullptr)[0];
+      scalar_->function.module->prepare(architecture_);
     }
     return *scalar_;
   }
@@ -130,6 +131,7 @@ std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(std::vector<Kernel
   }
   if (options.dump) options.dump("loops", text);
   std::vector<Function> functions = compile(compilations, architecture, options.dump);
+  runtime::in_threads(functions.size(), kMostThreads, [&](std::size_t i) { functions[i].module->prepare(architecture); });
   std::vector<std::unique_ptr<runtime::Step>> steps;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::int64_t blocks = blocks_of(kernels[i], compilations[i].shape);

@@ -2,6 +2,8 @@
 
 #include "lowering/gpu/emit.h"
 #include "lowering/gpu/libdevice.h"
+#include "runtime/disk_cache.h"
+#include "runtime/threads.h"
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/LLVMContext.h>
@@ -16,8 +18,8 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <mutex>
+#include <set>
 
 namespace dynrun::lowering::gpu {
 namespace {
@@ -33,33 +35,23 @@ class Compiler {
     return *compiler;
   }
 
-  std::vector<Function> compile(const std::vector<Compilation>& kernels, int architecture, const std::function<void(const std::string&, const std::string&)>& dump) {
+  std::vector<Function> compile(const std::vector<Compilation>& kernels, int architecture, const Dump& dump) {
     std::lock_guard lock(mutex_);
     const int target = target_for(architecture);
     std::vector<std::string> texts;
     std::vector<std::size_t> fresh;  // the first of each text that is not known
-    std::map<std::string, std::string> names;
+    std::set<std::string_view> met;
+    texts.reserve(kernels.size());
     for (const Compilation& kernel : kernels) {
       texts.push_back(fmt::format("sm_{} {}{}", target, print(kernel.shape), print(*kernel.form)));
-      if (known_.count(texts.back()) != 0 || names.count(texts.back()) != 0) continue;
-      names.emplace(texts.back(), fmt::format("dynrun_{}_{}", name_of(kernel.shape.form), next_name_++));
-      fresh.push_back(texts.size() - 1);
+      if (known_.count(texts.back()) == 0 && met.insert(texts.back()).second) fresh.push_back(texts.size() - 1);
     }
-    if (!fresh.empty()) {
-      llvm::LLVMContext context;
-      llvm::Module module("kernels", context);
-      llvm::TargetMachine& machine = machine_for(target);
-      module.setTargetTriple(kTriple);
-      module.setDataLayout(machine.createDataLayout());
-      for (std::size_t at : fresh) emit_kernel(*kernels[at].form, kernels[at].shape, module, names.at(texts[at]));
-      check(module);
-      link_mathematics(module);
-      optimise(module, machine);
-      if (dump) dump("llvm", text_of(module));
-      std::string ptx = assembly(module, machine);
-      if (dump) dump("asm", ptx);
-      auto shared = std::make_shared<runtime::cuda::Module>(std::move(ptx));
-      for (const auto& [text, name] : names) known_.emplace(text, Function{shared, name});
+    std::vector<std::string> ptx(fresh.size());
+    // What is dumped is made anew, in order.
+    runtime::in_threads(fresh.size(), dump ? 1 : kMostThreads, [&](std::size_t i) { ptx[i] = ptx_of(kernels[fresh[i]], texts[fresh[i]], target, dump); });
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      const std::string& text = texts[fresh[i]];
+      known_.emplace(text, Function{std::make_shared<runtime::cuda::Module>(std::move(ptx[i])), name_of(kernels[fresh[i]], text)});
     }
     std::vector<Function> functions;
     for (const std::string& text : texts) functions.push_back(known_.at(text));
@@ -74,6 +66,33 @@ class Compiler {
     LLVMInitializeNVPTXAsmPrinter();
   }
 
+  /// The same in every process: what is on disk has it.
+  static std::string name_of(const Compilation& kernel, const std::string& text) {
+    return fmt::format("dynrun_{}_{:016x}", gpu::name_of(kernel.shape.form), std::hash<std::string>()(text));
+  }
+
+  /// From the disk, else compiled and kept there. For several threads at once.
+  static std::string ptx_of(const Compilation& kernel, const std::string& text, int target, const Dump& dump) {
+    constexpr const char* kKind = "ptx";
+    if (!dump) {
+      if (auto kept = runtime::DiskCache::instance().find(kKind, text)) return std::move(*kept);
+    }
+    llvm::LLVMContext context;
+    llvm::Module module("kernels", context);
+    const std::unique_ptr<llvm::TargetMachine> machine = machine_for(target);
+    module.setTargetTriple(kTriple);
+    module.setDataLayout(machine->createDataLayout());
+    emit_kernel(*kernel.form, kernel.shape, module, name_of(kernel, text));
+    check(module);
+    link_mathematics(module);
+    optimise(module, *machine);
+    if (dump) dump("llvm", text_of(module));
+    std::string ptx = assembly(module, *machine);
+    if (dump) dump("asm", ptx);
+    runtime::DiskCache::instance().keep(kKind, text, ptx);
+    return ptx;
+  }
+
   static int target_for(int architecture) {
     for (int known : kArchitectures) {
       if (known <= architecture) return known;
@@ -81,16 +100,14 @@ class Compiler {
     throw std::runtime_error(fmt::format("a GPU of compute capability {}.{} is too old", architecture / 10, architecture % 10));
   }
 
-  llvm::TargetMachine& machine_for(int target) {
-    std::unique_ptr<llvm::TargetMachine>& machine = machines_[target];
-    if (machine) return *machine;
+  static std::unique_ptr<llvm::TargetMachine> machine_for(int target) {
     std::string problem;
     const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kTriple, problem);
     if (found == nullptr) throw std::logic_error("no NVPTX back end: " + problem);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    machine.reset(found->createTargetMachine(kTriple, fmt::format("sm_{}", target), "+ptx78", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
-    return *machine;
+    return std::unique_ptr<llvm::TargetMachine>(
+        found->createTargetMachine(kTriple, fmt::format("sm_{}", target), "+ptx78", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   }
 
   static void check(const llvm::Module& module) {
@@ -145,14 +162,12 @@ class Compiler {
   }
 
   std::mutex mutex_;
-  int next_name_ = 0;
-  std::map<int, std::unique_ptr<llvm::TargetMachine>> machines_;
   std::unordered_map<std::string, Function> known_;
 };
 
 }  // namespace
 
-std::vector<Function> compile(const std::vector<Compilation>& kernels, int architecture, const std::function<void(const std::string&, const std::string&)>& dump) {
+std::vector<Function> compile(const std::vector<Compilation>& kernels, int architecture, const Dump& dump) {
   return Compiler::instance().compile(kernels, architecture, dump);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/cuda/measure.h"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -30,5 +31,7 @@ double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int 
   for (int i = 2; i < kRunsBefore; ++i) executable.run(inputs);
   return seconds_of_runs(executable, inputs, kRuns, stream);
 }
+
+std::string name_of(int device) { return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name; }
 
 }  // namespace dynrun::runtime::cuda

@@ -3,7 +3,12 @@
 
 #include "runtime/executable.h"
 
+#include <string>
+
 namespace dynrun::runtime::cuda {
+
+/// What the device calls itself.
+std::string name_of(int device);
 
 /// Seconds of one run on these inputs, after runs that are not counted. The executable may leave no trace.
 double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int device);

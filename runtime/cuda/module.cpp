@@ -1,10 +1,22 @@
 #include "runtime/cuda/module.h"
 
+#include "runtime/cuda/assembler.h"
+
 #include <c10/util/Exception.h>
 
 #include <array>
 
 namespace dynrun::runtime::cuda {
+
+void Module::prepare(int architecture) {
+  {
+    std::lock_guard lock(mutex_);
+    if (code_.count(architecture) != 0) return;
+  }
+  std::string code = assemble(ptx_, architecture);
+  std::lock_guard lock(mutex_);
+  code_.emplace(architecture, std::move(code));
+}
 
 CUfunction Module::function(int device, const std::string& name) {
   std::lock_guard lock(mutex_);
@@ -14,7 +26,9 @@ CUfunction Module::function(int device, const std::string& name) {
     std::array<char, 4096> log{};
     std::array<CUjit_option, 2> options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
-    const CUresult result = driver.module_load(&module, ptx_.c_str(), static_cast<unsigned>(options.size()), options.data(), values.data());
+    const auto code = code_.find(architecture_of(device));
+    const char* image = code == code_.end() || code->second.empty() ? ptx_.c_str() : code->second.c_str();
+    const CUresult result = driver.module_load(&module, image, static_cast<unsigned>(options.size()), options.data(), values.data());
     TORCH_CHECK(result != CUDA_ERROR_INVALID_PTX, "the CUDA driver refuses a kernel: ", log.data());
     check(result, "loading kernels");
   }

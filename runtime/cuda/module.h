@@ -1,5 +1,5 @@
 #pragma once
-// Kernels as PTX, loaded into each device that launches one.
+// Kernels as PTX or machine code, loaded into each device that launches one.
 
 #include "runtime/cuda/driver.h"
 
@@ -15,6 +15,8 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
+  /// Makes machine code for devices of that compute capability, so that loading takes no time. For several threads at once.
+  void prepare(int architecture);
   /// The kernel of that name in the current context, which is the primary one of `device`.
   CUfunction function(int device, const std::string& name);
   const std::string& ptx() const { return ptx_; }
@@ -22,6 +24,7 @@ class Module {
  private:
   std::string ptx_;
   std::mutex mutex_;
+  std::map<int, std::string> code_;     // by architecture; empty where the driver has to compile
   std::map<int, CUmodule> loaded_;  // never unloaded: a launch may still be under way at exit
 };
 

@@ -306,6 +306,7 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
       .dump_count = state.dumps.size(),
       .stress = options.stress,
       .dynamic = options.dynamic,
+      .cache = options.cache.empty() ? nullptr : options.cache.c_str(),
       .fullgraph = options.fullgraph,
       .keep_torch_compile = options.keep_torch_compile,
       .quiet = options.quiet,

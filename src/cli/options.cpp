@@ -60,19 +60,24 @@ void set_torch_compile(Options& options, std::optional<std::string_view> value) 
   options.keep_torch_compile = choose("torch-compile", needed("torch-compile", value, "serve|keep"), kTorchCompileChoices) != 0;
 }
 
+std::string absolute_path(std::string_view value) {
+  std::error_code error;
+  const std::filesystem::path path(value);
+  const std::string absolute = std::filesystem::absolute(path, error).string();
+  return error ? path.string() : absolute;
+}
+
+void set_cache(Options& options, std::optional<std::string_view> value) {
+  const std::string_view where = needed("cache", value, "DIR|off");
+  options.cache = where == "off" ? "off" : absolute_path(where);
+}
+
 void set_python(Options& options, std::optional<std::string_view> value) {
   options.python = needed("python", value, "PATH");
 }
 
 void set_vm(Options& options, std::optional<std::string_view> value) {
   options.vm = static_cast<DynrunVm>(choose("vm", needed("vm", value, "auto|all|off"), kVmChoices));
-}
-
-std::string absolute_path(std::string_view value) {
-  std::error_code error;
-  const std::filesystem::path path(value);
-  const std::string absolute = std::filesystem::absolute(path, error).string();
-  return error ? path.string() : absolute;
 }
 
 void set_explain(Options& options, std::optional<std::string_view> value) {
@@ -141,6 +146,7 @@ constexpr std::array kOptions{
     Option{"dump", "=STAGE[:FILTER]", true, set_dump,
            "show bytecode, graph, loops, llvm, asm, ptx or guards of code whose file:line:function holds FILTER"},
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
+    Option{"cache", "=DIR|off", true, set_cache, "where compiled kernels are kept between runs (~/.cache/dynrun/kernels); off: nowhere"},
     Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
     Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},
     Option{"quiet", "", false, set_quiet, "no line on the terminal while something compiles for over a second"},
@@ -263,6 +269,7 @@ void export_options(const Options& options, const std::string& executable) {
     if (options.stress & static_cast<std::uint32_t>(choice.value)) append_word(text, fmt::format("--stress={}", choice.name));
   }
   if (options.dynamic != kDynrunDynamicAuto) append_word(text, fmt::format("--dynamic={}", name_of(options.dynamic, kDynamicChoices)));
+  if (!options.cache.empty()) append_word(text, "--cache=" + options.cache);
   if (options.fullgraph) append_word(text, "--fullgraph");
   if (options.quiet) append_word(text, "--quiet");
   if (options.keep_torch_compile) append_word(text, "--torch-compile=keep");

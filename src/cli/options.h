@@ -27,6 +27,7 @@ struct Options {
   std::vector<Dump> dumps;
   std::uint32_t stress = 0;
   DynrunDynamic dynamic = kDynrunDynamicAuto;
+  std::string cache;       // a folder, absolute; "off"; empty: the user's
   bool fullgraph = false;
   bool quiet = false;
   bool keep_torch_compile = false;

@@ -98,6 +98,9 @@ DYNRUN_API Engine::Engine(const EngineOptions& options) {
     static DynrunOptions settings{};
     settings.size = sizeof settings;
     settings.verify = options.verify;
+    static std::string cache;
+    cache = options.cache;
+    settings.cache = cache.empty() ? nullptr : cache.c_str();
     char text[512] = "";
     if (dynrun_engine_start(&settings, text, sizeof text) != 0) wrong = text;
     else dynrun_engine_torch_ready();

@@ -8,6 +8,7 @@
 #include "lowering/lower.h"
 #include "lowering/shared.h"
 #include "python/compat.h"
+#include "runtime/disk_cache.h"
 #include "runtime/executable.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
@@ -674,11 +675,22 @@ void Engine::reset_report() {
   vm::counters() = {};
 }
 
+namespace {
+
+void place_cache(const DynrunOptions& options) {
+  std::function<void(const std::string&)> notice;
+  if (!options.quiet) notice = [](const std::string& line) { std::fprintf(stderr, "dynrun: %s\n", line.c_str()); };
+  runtime::DiskCache::place(options.cache != nullptr ? options.cache : "", std::move(notice));
+}
+
+}  // namespace
+
 void start_engine(const DynrunOptions& options) {
   if (the_engine == nullptr) the_engine = new Engine(options);
   if (options.explain != kDynrunExplainNone || options.stats_file || options.explain_file || options.html_file) the_engine->measure(true);
   if (options.html_file) the_engine->follow();
   CompileStatus::allow(!options.quiet);
+  place_cache(options);
   vm::set_engine(the_engine);
   guards::set_verify_guards(options.verify != 0);
   if (options.stack_low) dynrun_set_stack_low(options.stack_low);

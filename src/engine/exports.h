@@ -47,6 +47,7 @@ typedef struct DynrunOptions {
   size_t dump_count;
   uint32_t stress;             // DynrunStress bits
   enum DynrunDynamic dynamic;
+  const char* cache;           // a folder for compiled kernels, "off", or null for the user's
   int fullgraph;               // a graph break is an error
   int keep_torch_compile;      // torch.compile stays torch's own
   int quiet;                   // no status lines

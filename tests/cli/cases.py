@@ -725,3 +725,69 @@ def torch_launcher(folder):
         """)
     result = dynrun("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", script, env=environment(OMP_NUM_THREADS="1"))
     check("tensor([1.]) dynrun" in result.stdout and result.status == 0, result)
+
+
+# --- compiled kernels on disk -------------------------------------------------------------------------------------------------
+
+FUSED = """
+    import torch, dynrun
+    print((dynrun.compile(lambda x: (x * 3 + 1).relu() - 2)(torch.arange(6.))).tolist())
+"""
+
+
+def kept_in(folder):
+    return [path for path in folder.rglob("*.o") if path.is_file()]
+
+
+@slow
+def kernels_kept_on_disk(folder):
+    script = write(folder, "fused.py", FUSED)
+    cache = folder / "not there" / "cache"
+    first = dynrun(f"--cache={cache}", script)
+    assert first.status == 0 and "14.0" in first.stdout and first.stderr == "", first.lines()
+    [kept] = kept_in(cache)
+    written = kept.stat()
+    again = dynrun(f"--cache={cache}", script)
+    assert again.lines() == first.lines(), again.lines()
+    assert kept_in(cache) == [kept] and kept.stat().st_ino == written.st_ino, "made again"
+    assert dynrun("--cache=off", script).lines() == first.lines()
+    default = environment(XDG_CACHE_HOME=str(folder / "xdg"))
+    assert dynrun(script, env=default).lines() == first.lines()
+    assert len(kept_in(folder / "xdg" / "dynrun" / "kernels")) == 1
+    children = write(folder, "children.py", "import subprocess, sys; subprocess.run([sys.executable, sys.argv[1]], check=True)")
+    assert dynrun(f"--cache={folder / 'child'}", children, script).lines() == first.lines()
+    assert len(kept_in(folder / "child")) == 1
+
+
+@slow
+def kernels_damaged_on_disk(folder):
+    script = write(folder, "fused.py", FUSED)
+    cache = folder / "cache"
+    first = dynrun(f"--cache={cache}", script)
+    [kept] = kept_in(cache)
+    whole = kept.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], whole[:-20] + b"x" + whole[-19:], b"x" + whole[1:], whole + b"x", os.urandom(5000)):
+        kept.write_bytes(damaged)
+        assert dynrun(f"--cache={cache}", script).lines() == first.lines(), damaged[:20]
+        assert kept.read_bytes() == whole, "not made anew"
+
+
+@slow
+def kernels_that_cannot_be_kept(folder):
+    """The script runs all the same; one line says why, where a folder was asked for."""
+    script = write(folder, "fused.py", FUSED)
+    right = dynrun("--cache=off", script)
+    (folder / "file").write_text("mine")
+    limited = write(folder, "limited.py", """
+        import resource, runpy, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        runpy.run_path(sys.argv[1])
+    """)
+    for arguments, said in (([f"--cache={folder / 'file'}", script], "no folder"), ([f"--cache={folder / 'full'}", limited, script], "File too large")):
+        result = dynrun(*arguments)
+        assert result.status == 0 and result.stdout == right.stdout, result.lines()
+        [line] = result.stderr.splitlines()
+        assert line.startswith("dynrun: compiled code cannot be kept in") and said in line and "--cache=" in line, line
+        assert dynrun("--quiet", *arguments).stderr == ""
+    assert (folder / "file").read_text() == "mine" and not kept_in(folder / "full")
+    assert dynrun(script, env=environment(HOME=str(folder / "file"), XDG_CACHE_HOME=None)).lines() == right.lines()

@@ -41,7 +41,7 @@ class Worker:
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking whether there is a GPU must not wake it
         environment.pop("DYNRUN_OPTIONS", None)  # ours, when dynrun runs this program too
         exact = "exact" if "extern" in mode or mode == "handover" else "close"
-        self.process = subprocess.Popen([executable, *MODES[mode][1], "-W", "always", str(HERE / "worker.py"), str(write_end), exact], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([executable, *MODES[mode][1], "--cache=off", "-W", "always", str(HERE / "worker.py"), str(write_end), exact], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, pass_fds=[write_end], env=environment, text=True)
         os.close(write_end)
         self.results = os.fdopen(read_end)
