@@ -232,8 +232,9 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
 #ifdef DYNRUN_CUDA
   Variant best{has("aten::conv2d"), false, false};
   const int device = device_of(*graph).index();
-  const KeptChoice choice(*graph, device);
-  const std::optional<Variant> kept = options.shared == nullptr && !options.dump ? choice.find() : std::nullopt;
+  std::optional<KeptChoice> choice;
+  if (options.shared == nullptr && !options.dump) choice.emplace(*graph, device);
+  const std::optional<Variant> kept = choice ? choice->find() : std::nullopt;
   Lowered chosen = compile(graph, examples, options, kept.value_or(best));
   if (chosen.executable && kept) return chosen;
   if (!chosen.executable) chosen = compile(graph, examples, options, best);
@@ -250,7 +251,7 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   if (best.channels_last) try_another({false, false, false});
   if (has("aten::linear")) try_another({best.channels_last, false, true});
   if (has("aten::linear") || has("aten::addmm")) try_another({best.channels_last, true, best.align_linear});
-  if (time) choice.keep(best);
+  if (time && choice) choice->keep(best);
   return chosen;
 #endif
   return compile(std::move(graph), examples, options);

@@ -129,7 +129,14 @@ Values::Value* Values::convert(Value* value, ScalarType from, ScalarType to) {
     // Through int32, and through int64 for uint8 and int64, as C++ converts on x86 and so eager does; what does not fit is
     // undefined there, and the lowest number on x86.
     bool wide = to == ScalarType::Long || to == ScalarType::Byte;
-    Value* whole = b_.CreateFreeze(b_.CreateFPToSI(value, widen(wide ? b_.getInt64Ty() : b_.getInt32Ty(), vector)));
+    llvm::Type* through = widen(wide ? b_.getInt64Ty() : b_.getInt32Ty(), vector);
+    Value* whole = b_.CreateFreeze(b_.CreateFPToSI(value, through));
+    if (machine_ != Machine::kGpu) {
+      // Said here too, for numbers that LLVM comes to know.
+      const double limit = wide ? 0x1p63 : 0x1p31;
+      Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(value, llvm::ConstantFP::get(value->getType(), -limit)), b_.CreateFCmpOLT(value, llvm::ConstantFP::get(value->getType(), limit)));
+      whole = b_.CreateSelect(fits, whole, llvm::ConstantInt::get(through, llvm::APInt::getSignedMinValue(wide ? 64 : 32)));
+    }
     return b_.CreateTrunc(whole, type);
   }
   return is_signed(from) ? b_.CreateSExtOrTrunc(value, type) : b_.CreateZExtOrTrunc(value, type);

@@ -62,11 +62,20 @@ struct Moments {
 Moments moments(const Expr& x, const std::vector<bool>& mask, double correction) {
   auto count = static_cast<double>(reduced_count(x->sizes, mask));
   Moments out;
-  out.mean = reduce(ReduceOp::kSum, x, mask) * number(1 / count, x);
+  out.mean = reduce(ReduceOp::kSum, x, mask) / number(count, x);
   out.centred = x - out.mean;
   double divisor = std::max(count - correction, 0.0);
   out.variance = reduce(ReduceOp::kSum, out.centred * out.centred, mask) / number(divisor, x);
   return out;
+}
+
+/// The same, with the second pass also finding by how much the first one's mean is off: of equal numbers nothing is left, as with eager.
+Moments moments_of_norm(const RuleContext& c, const Expr& x, const std::vector<bool>& mask) {
+  if (c.program().for_gpu()) return moments(x, mask, 0);
+  const auto count = static_cast<double>(reduced_count(x->sizes, mask));
+  auto mean = [&](const Expr& item) { return reduce(ReduceOp::kSum, item, mask) * number(1 / count, x); };
+  const Expr about = mean(x), centred = x - about, off = mean(centred);
+  return {about + off, centred - off, binary(PointOp::kMax, mean(centred * centred) - off * off, number(0, x))};
 }
 
 double correction_of(const RuleContext& c) {
@@ -74,18 +83,25 @@ double correction_of(const RuleContext& c) {
   return c.number("correction", 1);
 }
 
-void variance(RuleContext& c) {
+std::vector<bool> variance_mask(const RuleContext& c) { return mask_of(c, c.find("dim") != nullptr ? "dim" : "-", c.type("self").sizes); }
+
+/// Eager's on the CPU is computed in float64. That of a whole tensor is left to it: it takes its own mean, as rounded.
+Expr variance_of(RuleContext& c) {
   need_float(c.out().dtype);
-  const graph::TensorType& type = c.type("self");
-  auto mask = c.find("dim") != nullptr ? mask_of(c, "dim", type.sizes) : mask_of(c, "-", type.sizes);
-  c.define_reduced(moments(c.operand("self", type.dtype), mask, correction_of(c)).variance, mask);
+  const std::vector<bool> mask = variance_mask(c);
+  if (!c.program().for_gpu() && std::find(mask.begin(), mask.end(), false) == mask.end()) throw NotCovered{};
+  const Expr x = c.operand("self", c.type("self").dtype);
+  return moments(c.program().for_gpu() ? x : cast(x, ScalarType::Double), mask, correction_of(c)).variance;
+}
+
+void variance(RuleContext& c) {
+  const Expr found = variance_of(c);
+  c.define_reduced(cast(found, compute_type(c.out().dtype)), variance_mask(c));
 }
 
 void deviation(RuleContext& c) {
-  need_float(c.out().dtype);
-  const graph::TensorType& type = c.type("self");
-  auto mask = c.find("dim") != nullptr ? mask_of(c, "dim", type.sizes) : mask_of(c, "-", type.sizes);
-  c.define_reduced(unary(PointOp::kSqrt, moments(c.operand("self", type.dtype), mask, correction_of(c)).variance), mask);
+  const Expr found = unary(PointOp::kSqrt, variance_of(c));
+  c.define_reduced(cast(found, compute_type(c.out().dtype)), variance_mask(c));
 }
 
 // var_mean is left to libtorch: its mean is NaN or infinite by the place of an infinity in the row.
@@ -138,7 +154,7 @@ void layer_norm(RuleContext& c) {
   need_float(type.dtype);
   need_elements(type.sizes);
   auto mask = last_dimensions(c.integers("normalized_shape").size(), type.sizes.size());
-  Moments m = moments(c.operand("input", type.dtype), mask, 0);
+  Moments m = moments_of_norm(c, c.operand("input", type.dtype), mask);
   Expr inverse = number(1, m.variance) / unary(PointOp::kSqrt, m.variance + number(c.number("eps", 1e-5), m.variance));
   c.define(affine(c, m.centred * inverse), 0);
   if (c.node().outputs.size() != 1) throw NotCovered{};
@@ -165,7 +181,7 @@ void group_norm(RuleContext& c) {
   for (std::size_t i = 2; i < type.sizes.size(); ++i) rest *= type.sizes[i];
   Sizes sizes = {type.sizes[0], groups, channels / groups, rest};
   Sizes strides = {channels * rest, channels / groups * rest, rest, 1};
-  Moments m = moments(load_as(c.value("input"), type.dtype, sizes, strides, 0), {false, false, true, true}, 0);
+  Moments m = moments_of_norm(c, load_as(c.value("input"), type.dtype, sizes, strides, 0), {false, false, true, true});
   Expr y = m.centred / unary(PointOp::kSqrt, m.variance + number(c.number("eps", 1e-5), m.variance));
   auto channel = [&](std::string_view name) {
     std::int64_t step = c.type(name).strides.at(0);

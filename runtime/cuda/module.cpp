@@ -26,9 +26,11 @@ CUfunction Module::function(int device, const std::string& name) {
     std::array<char, 4096> log{};
     std::array<CUjit_option, 2> options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
+    auto load = [&](const std::string& image) { return driver.module_load(&module, image.c_str(), static_cast<unsigned>(options.size()), options.data(), values.data()); };
     const auto code = code_.find(architecture_of(device));
-    const char* image = code == code_.end() || code->second.empty() ? ptx_.c_str() : code->second.c_str();
-    const CUresult result = driver.module_load(&module, image, static_cast<unsigned>(options.size()), options.data(), values.data());
+    // A driver that is older than what made the code may refuse it.
+    const bool ready = code != code_.end() && !code->second.empty() && load(code->second) == CUDA_SUCCESS;
+    const CUresult result = ready ? CUDA_SUCCESS : load(ptx_);
     TORCH_CHECK(result != CUDA_ERROR_INVALID_PTX, "the CUDA driver refuses a kernel: ", log.data());
     check(result, "loading kernels");
   }

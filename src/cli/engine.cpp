@@ -228,6 +228,7 @@ std::string write_empty_report() {
 }
 
 PyObject* stop_engine(PyObject*, PyObject*) {
+  const bool started = state.stage == Stage::kStarted;
   // A forked child runs the exit functions it inherited; the report is its parent's.
   if (state.process == getpid() && state.stage != Stage::kStopped) {
     flush_output("stdout");
@@ -246,6 +247,8 @@ PyObject* stop_engine(PyObject*, PyObject*) {
       state.report_failed = true;
     }
   }
+  const auto release = started ? find<decltype(&dynrun_engine_release)>("dynrun_engine_release") : nullptr;
+  if (release) release();
   state.api->Py_IncRef(state.api->none);
   return state.api->none;
 }

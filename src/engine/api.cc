@@ -115,6 +115,7 @@ DYNRUN_API Engine::~Engine() {
   python::Gil gil;
   char text[512];
   dynrun_engine_stop(text, sizeof text);
+  dynrun_engine_release();
 }
 
 DYNRUN_API Callable Engine::load(const std::string& path, const std::string& name) {

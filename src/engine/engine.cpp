@@ -35,7 +35,9 @@ constexpr int kHot = 2;
 constexpr int kHotInsideCold = 3;           // a module called again and again by code that is not hot itself
 constexpr int kHotFunctionInsideCold = 16;  // a plain function
 constexpr int kMostFruitless = 16;
+constexpr std::size_t kMostCodes = 2048;     // that have segments or were tried
 constexpr int kMaxRefolds = 3;
+constexpr std::size_t kMostMissRows = 1000;  // of the report
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -220,7 +222,7 @@ bool Engine::wants(python::Frame* frame) {
 /// A backward pass is one call of C++ code below a little Python: taken to pieces it would only be slower.
 void Engine::run_backward_apart() {
   for (const char* path : {"torch:Tensor.backward", "torch.autograd:backward", "torch.autograd:grad", "torch.autograd:_make_grads",
-                           "torch.autograd.graph:_engine_run_backward"}) {
+                           "torch.autograd.graph:_engine_run_backward", "torch._ops:HigherOrderOperator.__call__"}) {
     Ref function = trace::import_path(path);
     PyErr_Clear();
     if (!function || !PyFunction_Check(function.get())) return;  // torch is being imported
@@ -307,10 +309,39 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   auto known = entries_.find(top->code);
   if (known != entries_.end()) {
     for (auto& entry : known->second) {
-      if (entry->scope == Scope::here().key() && trace::stands_at(entry->point, base, top)) return *entry;
+      if (entry->scope != Scope::here().key() || !trace::stands_at(entry->point, base, top)) continue;
+      entry->used = ++probes_;
+      return *entry;
     }
   }
-  return entry_at(trace::entry_point(base, top));
+  Entry& entry = entry_at(trace::entry_point(base, top));
+  entry.used = ++probes_;
+  return entry;
+}
+
+/// Functions that a program makes without end (by exec, say) are kept alive by their segments: those that were not reached for the
+/// longest time are forgotten.
+void Engine::forget_unused() {
+  if (entries_.size() <= kMostCodes) return;
+  using Entries = decltype(entries_)::mapped_type;
+  auto last_use = [](const Entries& entries) {
+    std::uint64_t last = 0;
+    for (const auto& entry : entries) last = std::max(last, entry->used);
+    return last;
+  };
+  std::vector<std::uint64_t> uses;
+  for (const auto& [code, entries] : entries_) uses.push_back(last_use(entries));
+  std::nth_element(uses.begin(), uses.begin() + kMostCodes / 2, uses.end());
+  const std::uint64_t limit = uses[kMostCodes / 2];
+  std::vector<Entries> dying;  // last: objects that die may run Python code
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    if (last_use(at->second) >= limit) {
+      ++at;
+      continue;
+    }
+    dying.push_back(std::move(at->second));
+    at = entries_.erase(at);
+  }
 }
 
 /// Notes that a row is about to be counted.
@@ -359,6 +390,7 @@ void Engine::keep(std::unique_ptr<trace::Segment> segment, const std::vector<at:
   segment->backend = Scope::here().backend;
   if (segment->backend != 0) lower_elsewhere(*segment, inputs);
   else if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
+  forget_unused();
   Entry& entry = entry_at(segment->entry);  // a back end may have made the engine forget all it had
   auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
   std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
@@ -557,18 +589,25 @@ void Engine::count_gap(std::int32_t break_row, std::uint64_t ticks) {
 }
 
 void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment) {
+  std::string was = miss.was, now = miss.now;
+  auto row_of = [&] { return miss.guard + '\n' + was + '\n' + now; };
+  auto known = miss_rows_.find(row_of());
+  if (known == miss_rows_.end() && miss_rows_.size() >= kMostMissRows) {  // of numbers and texts without end not each has a row
+    was = "one of many";
+    now = "another";
+    known = miss_rows_.find(row_of());
+  }
+  if (known != miss_rows_.end()) {
+    report_.guard_misses[known->second].count++;
+    return;
+  }
   report::Place place;
   if (miss.line >= 0 && static_cast<std::size_t>(miss.line) < segment.graph->sources.size()) {
     const graph::SourceLine& line = segment.graph->sources[static_cast<std::size_t>(miss.line)];
     place = {line.file, line.line, line.function};
   }
-  for (report::GuardMiss& known : report_.guard_misses) {
-    if (known.guard == miss.guard && known.was == miss.was && known.now == miss.now) {
-      known.count++;
-      return;
-    }
-  }
-  report_.guard_misses.push_back({miss.guard, miss.was, miss.now, place, 1});
+  miss_rows_.emplace(row_of(), report_.guard_misses.size());
+  report_.guard_misses.push_back({miss.guard, was, now, place, 1});
 }
 
 void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
@@ -665,6 +704,7 @@ report::Report Engine::report() const {
 
 void Engine::reset_report() {
   report_ = {};
+  miss_rows_.clear();
   for (report::SegmentPlace& row : segment_rows_) row.count = row.replays = 0;
   for (report::GraphBreak& row : break_rows_) row.count = row.replays = 0;
   segment_ticks_.assign(segment_rows_.size(), {});

@@ -43,6 +43,9 @@ struct Entry {
   /// included, while the top frame holds objects of these classes (addresses, compared only). 0: not known.
   int plain_steps = 0;
   std::vector<const PyTypeObject*> plain_classes;
+  std::uint64_t used = 0;  // when it was reached last: Engine::probes_ then
+  int missed = 0;         // times in a row that no segment fitted, when nothing more was to be recorded
+  int asleep = 0;         // so many times more the segments are not even tried
   bool given_up = false;  // recorded too often: the code changes too much to be worth it
   std::unordered_set<std::string> varying_sizes;  // of tensors, likewise (guards::size_path)
   std::unordered_set<std::string> varying;  // numbers and texts read from outside that were another one before, by their path
@@ -145,6 +148,7 @@ class Engine final : public vm::Engine {
   /// Which sizes the recordings that this frame began leave open.
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();
+  void forget_unused();
   report::Report report() const;
   /// With all that the HTML report shows.
   report::Report report_in_full() const;
@@ -184,7 +188,9 @@ class Engine final : public vm::Engine {
   const Mark* mark_of(python::Frame* frame) const;
   std::unordered_map<PyObject*, Mark> marked_;
   std::vector<std::unique_ptr<Session>> sessions_;
+  std::uint64_t probes_ = 0;
   report::Report report_;
+  std::unordered_map<std::string, std::size_t> miss_rows_;  // of its guard misses, by their text
   // What the report's lists are made of. Segments know their rows, so none ever goes.
   std::vector<report::SegmentPlace> segment_rows_;
   std::vector<report::GraphBreak> break_rows_;

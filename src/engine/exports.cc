@@ -6,6 +6,7 @@
 #include "engine/module.h"
 #include "guards/storage_watch.h"
 #include "report/report.h"
+#include "trace/hidden_key.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
 
@@ -48,6 +49,7 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   torch_is_ready = true;
   dynrun::trace::build_callable_table();
   dynrun::guards::watch_storage_aliases();
+  dynrun::trace::hide_recording_key();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
   if (the_options.stats_file || the_options.explain_file || the_options.html_file || the_options.explain) dynrun::trace::count_on_this_thread();
   if (serves_torch_compile()) dynrun::engine::run_part("_serve", "install");
@@ -78,6 +80,11 @@ extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) 
     std::fputs(text.c_str(), stderr);
   }
   return 0;
+}
+
+extern "C" DYNRUN_EXPORT void dynrun_engine_release(void) {
+  dynrun::vm::remove_frame_hook();
+  if (dynrun::engine::Engine* engine = dynrun::engine::engine()) engine->forget_segments();
 }
 
 extern "C" DYNRUN_EXPORT PyObject* PyInit_dynrun(void) {

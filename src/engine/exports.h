@@ -73,6 +73,10 @@ DYNRUN_EXPORT void dynrun_engine_dynamo_ready(void);
 /// another value with one line of text in `error` when the report could not be written.
 DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size);
 
+/// Called after it, in forked children too: the frame hook is removed, and what segments hold is let go, so that the program's own
+/// objects are finalised as under python.
+DYNRUN_EXPORT void dynrun_engine_release(void);
+
 /// libdynrun.so also exports `PyObject* PyInit_dynrun(void)`, the Python module; torch is imported and the engine started
 /// before it is called.
 

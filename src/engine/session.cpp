@@ -23,6 +23,8 @@ constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
 constexpr int kMaxFills = 32;
+constexpr int kMissedBefore = 32;       // times in a row, with nothing more to be recorded: then the segments are tried at longer and longer intervals
+constexpr int kLongestSleep = 1024;     // calls
 constexpr int kMaxFruitless = 16;
 constexpr std::size_t kMaxPlain = 16;   // instructions that run faster one by one than as a segment
 constexpr int kTorchStateUses = 16;     // another thread may change the matmul precision
@@ -225,6 +227,12 @@ Decision Session::probe() {
     step(entry.plain_steps);
     return Decision::kResume;
   }
+  if (entry.asleep > 0) {
+    entry.asleep--;
+    run_top_apart();
+    detach();
+    return Decision::kResume;
+  }
   const trace::TorchState& now = torch_state();
   auto frames = trace::entry_frames(base_, machine_.top);
   std::vector<PyObject*> registers;
@@ -242,20 +250,16 @@ Decision Session::probe() {
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
+    entry.missed = 0;
     return run_segment(segment, registers, std::move(*inputs), plan.get());
   }
-  // Shapes may change in turn with a number: every segment tells which numbers vary. The newest one's miss is counted.
-  const bool leaves_sizes_open = engine_.dynamic_of(base_->frame) != kDynrunDynamicOff;
-  bool never = entry.given_up || now.calls_back();
-  for (const auto& segment : entry.segments) {
-    guards::Miss miss = explain_miss(*segment, now, frames, !never && segment == entry.segments.front());
-    if (miss.other_value) entry.varying.insert(miss.guard);
-    entry.varying.merge(segment->guards.changed_values(frames));
-    if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
-    if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
-  }
-  if (never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures) {
+  const bool never = entry.given_up || now.calls_back();
+  const bool closed = never || (entry.recordings >= kMaxRecordings && !stressed) || entry.failures >= kMaxFailures;
+  note_misses(entry, now, frames, closed, !never);
+  if (closed) {
     if (function_entry && entry.segments.empty() && entry.plain_steps == 0) engine_.reject(origin_, heat_key_, false, ran_no_operator());
+    // What misses again and again is tried more and more seldom.
+    if (!now.calls_back() && ++entry.missed >= kMissedBefore && engine_.options().stress == 0) entry.asleep = std::min(1 << std::min(entry.missed - kMissedBefore, 16), kLongestSleep);
     if (!never || entry.given_up) run_top_apart();
     detach();
     return Decision::kResume;
@@ -269,6 +273,20 @@ Decision Session::probe() {
   }
   start_recording();
   return Decision::kResume;
+}
+
+/// Shapes may change in turn with a number: every segment tells which numbers vary, as long as something may be recorded. The newest one's
+/// miss is counted.
+void Session::note_misses(Entry& entry, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames, bool closed, bool in_full) {
+  const bool leaves_sizes_open = engine_.dynamic_of(base_->frame) != kDynrunDynamicOff;
+  for (const auto& segment : entry.segments) {
+    guards::Miss miss = explain_miss(*segment, now, frames, in_full && segment == entry.segments.front());
+    if (segment == entry.segments.front()) engine_.count_miss(miss, *segment);
+    if (closed) return;
+    if (miss.other_value) entry.varying.insert(miss.guard);
+    entry.varying.merge(segment->guards.changed_values(frames));
+    if (leaves_sizes_open) entry.varying_sizes.merge(segment->guards.changed_sizes(frames));
+  }
 }
 
 Session*& Session::recording_here() {

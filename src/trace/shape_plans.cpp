@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <limits>
 #include <set>
 
 namespace dynrun::trace {
@@ -23,8 +24,11 @@ namespace {
 
 constexpr std::size_t kMostPlans = 320;
 constexpr std::size_t kMostLowered = 160;
+constexpr std::int64_t kByValues = std::numeric_limits<std::int64_t>::min();  // begins a key of computed numbers, where others are of those read
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
 
 /// The graph on tensors without memory, as far as somebody asks.
 class ShapeWalk final : public ValueSizes {
@@ -185,6 +189,8 @@ class ShapeWalk final : public ValueSizes {
   std::vector<std::int64_t> answers_;
 };
 
+namespace {
+
 /// The answers of a plan, in the order in which they are asked for.
 class KnownSizes final : public ValueSizes {
  public:
@@ -219,9 +225,10 @@ bool all_values(const Segment& segment, const ShapeWalk& walk, const std::functi
 
 }  // namespace
 
-/// The numbers read from outside that a host value follows from.
+/// The integers read from outside that a host value follows from. Not known where it follows from anything else.
 void ShapePlans::add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const {
   const HostStep& step = host.steps()[at(id)];
+  known = known && step.kind != HostKind::kGenerator;
   if (step.kind == HostKind::kSource) {
     int overflow = 0;
     PyObject* number = registers[at(step.index)];
@@ -252,25 +259,60 @@ void ShapePlans::keep(Key key, std::shared_ptr<ShapePlan> plan) {
   plans_.insert_or_assign(std::move(key), std::pair(std::move(plan), recent_.begin()));
 }
 
-std::shared_ptr<ShapePlan> ShapePlans::find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<Ref>& hosts) {
-  std::optional<Key> wanted = key(segment.host, registers);
-  if (!wanted) return nullptr;
-  if (auto known = plans_.find(*wanted); known != plans_.end()) {
-    recent_.splice(recent_.begin(), recent_, known->second.second);
-    std::shared_ptr<ShapePlan> plan = known->second.first;
-    if (!plan->fits) return nullptr;
-    KnownSizes sizes(plan->answers);
-    return segment.host.run(registers, hosts, &sizes) ? plan : nullptr;
-  }
-  ShapeWalk walk(segment, outside_inputs(segment, registers));
-  if (!segment.host.run(registers, hosts, &walk)) return nullptr;
+std::shared_ptr<ShapePlan> ShapePlans::known_plan(const Key& key) {
+  auto known = plans_.find(key);
+  if (known == plans_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, known->second.second);
+  return known->second.first;
+}
+
+/// After the host program has run with this walk.
+std::shared_ptr<ShapePlan> ShapePlans::make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<Ref>& hosts) {
   auto plan = std::make_shared<ShapePlan>();
   plan->fits = walk.finish(hosts) && all_values(segment, walk, same_pattern);
   if (plan->fits) {
     for (ValueId id : segment.graph->outputs) plan->output_types.push_back(walk.type_of(id));
   }
   plan->answers = walk.take_answers();
+  return plan;
+}
+
+std::shared_ptr<ShapePlan> ShapePlans::find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<Ref>& hosts) {
+  std::optional<Key> wanted = key(segment.host, registers);
+  if (!wanted) return find_by_values(segment, registers, hosts);
+  if (std::shared_ptr<ShapePlan> plan = known_plan(*wanted)) {
+    if (!plan->fits) return nullptr;
+    KnownSizes sizes(plan->answers);
+    return segment.host.run(registers, hosts, &sizes) ? plan : nullptr;
+  }
+  ShapeWalk walk(segment, outside_inputs(segment, registers));
+  if (!segment.host.run(registers, hosts, &walk)) return nullptr;
+  std::shared_ptr<ShapePlan> plan = make_plan(segment, walk, hosts);
   keep(std::move(*wanted), plan);
+  return plan->fits ? plan : nullptr;
+}
+
+/// Where sizes are drawn at random, or follow from other than integers: only the host program tells them.
+std::shared_ptr<ShapePlan> ShapePlans::find_by_values(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<Ref>& hosts) {
+  ShapeWalk walk(segment, outside_inputs(segment, registers));
+  if (!segment.host.run(registers, hosts, &walk)) return nullptr;
+  Key key = {kByValues};
+  for (guards::SourceId source : open_) {
+    const auto sizes = guards::tensor_of(registers[at(source)]).sizes();
+    key.insert(key.end(), sizes.begin(), sizes.end());
+  }
+  for (HostId id : sized_) {
+    int overflow = 0;
+    PyObject* number = hosts[at(id)].get();
+    if (number == nullptr || !PyLong_Check(number)) return nullptr;
+    key.push_back(PyLong_AsLongLongAndOverflow(number, &overflow));
+    if (overflow != 0) return nullptr;
+  }
+  std::shared_ptr<ShapePlan> plan = known_plan(key);
+  if (plan == nullptr) {
+    plan = make_plan(segment, walk, hosts);
+    keep(std::move(key), plan);
+  }
   return plan->fits ? plan : nullptr;
 }
 

@@ -24,6 +24,8 @@ struct ShapePlan : std::enable_shared_from_this<ShapePlan> {
   Code code;
 };
 
+class ShapeWalk;
+
 class ShapePlans {
  public:
   /// `open`: sources of tensors whose sizes are open. `sized`: host values that decide sizes.
@@ -49,6 +51,9 @@ class ShapePlans {
  private:
   using Key = std::vector<std::int64_t>;
   std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;
+  std::shared_ptr<ShapePlan> known_plan(const Key& key);
+  static std::shared_ptr<ShapePlan> make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<python::Ref>& hosts);
+  std::shared_ptr<ShapePlan> find_by_values(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   void keep(Key key, std::shared_ptr<ShapePlan> plan);
   void add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const;
 

@@ -362,3 +362,33 @@ def test_reset_lets_go():
     assert gone() is None
     for _ in range(3):
         same(again(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_back_ends_that_trace():
+    """What AOTAutograd traces holds for the example's numbers and sizes: each choice of them is traced by itself."""
+    add = torch.compile(lambda x, k: x + k, backend="aot_eager")
+    for k in range(6):
+        same(add(torch.zeros(2), k), torch.full((2,), float(k)))
+    scaled = torch.compile(lambda x: x.sum(0) * x.shape[0], backend="aot_eager", dynamic=True)
+    for n in (2, 3, 4, 5, 3):
+        same(scaled(torch.ones(n, 2)), torch.full((2,), float(n * n)))
+
+    class Counter(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    counter = torch.compile(Counter(), backend="aot_eager")
+    for n in range(1, 6):
+        same(counter(torch.ones(2)), torch.full((2,), float(n)))
+
+
+def test_data_decides_behind_a_back_end_that_traces():
+    masked = torch.compile(lambda x: x[x > 1].sum(), backend="aot_eager")
+    item = torch.compile(lambda x: x.sum().item() * x, backend="aot_eager")
+    for n in range(4):
+        x = torch.arange(4.0) + n
+        same(masked(x), x[x > 1].sum())
+        same(item(x), x.sum().item() * x)

@@ -6,7 +6,7 @@ statement for the name of a variable of kind X.
 """
 
 EXPRESSIONS = {
-    "T": ["left.value", "right.value", "(PEERS[{I} % 2].value * {F})", "space.scaled({T})", "({T} * right.n)", "(left.value + right.value)", "({T} + {T})", "({T} * {T})", "({T} - {T} * {F})", "({T} * {I})", "({T} + {F})", "(-{T})", "({F} - {T})", "({T} / ({T}.abs() + 1))", "({T} ** 2)",
+    "T": ["({T} + torch.zeros(random.randrange(3) + 1, 1).sum() + torch.ones(random.getrandbits(2)).numel())", "{T}.roll(random.randint(0, 2), 0)", "({T} * torch.full((random.choice([1, 2, 3]),), 0.5).sum())", "left.value", "right.value", "(PEERS[{I} % 2].value * {F})", "space.scaled({T})", "({T} * right.n)", "(left.value + right.value)", "({T} + {T})", "({T} * {T})", "({T} - {T} * {F})", "({T} * {I})", "({T} + {F})", "(-{T})", "({F} - {T})", "({T} / ({T}.abs() + 1))", "({T} ** 2)",
           "{T}.sin()", "torch.cos({T})", "torch.relu({T})", "{T}.tanh()", "torch.sigmoid({T})", "{T}.abs()", "torch.exp(-{T}.abs())", "F.gelu({T})",
           "F.silu({T})", "torch.softmax({T}, -1)", "F.layer_norm({T}, {T}.shape[-1:])", "{T}.clamp(-1, 1)", "{T}.clamp(min={F})", "{T}.sqrt().nan_to_num()",
           "({T} - {T}.mean(-1, keepdim=True))", "({T} - {T}.mean())", "{T}.sum(0, keepdim=True)", "{T}.amax(-1, keepdim=True)", "({T}.norm() * {T})",

@@ -1,13 +1,15 @@
 """Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
 
+import copy
 import functools
 import importlib.metadata
+import sys
 
 import dynrun
 
 GROUP = "torch_dynamo_backends"
 OWN = ("dynrun", "eager", "inductor")
-MOST_CODES = 64  # that inductor keeps of one graph, for different sizes
+MOST_CODES = 64  # that are kept of one graph, for different sizes and numbers
 
 
 def names():
@@ -58,6 +60,17 @@ def named(name):
 
 
 def lower_by(compiler, keywords, description, inputs):
+    traced = graphs_traced()
+    try:
+        code = compiled_by(compiler, keywords, description, inputs)
+    except Exception as error:
+        if not decides_by_data(error):
+            raise
+        return lower_eager(description, inputs)  # torch.compile has a graph break there
+    return code if traced == graphs_traced() else ForEachChoice(functools.partial(compiled_by, compiler, keywords, description), inputs, code)
+
+
+def compiled_by(compiler, keywords, description, inputs):
     module = dynrun._part("_fx").graph_module(description, inputs)
     try:
         code = compiler(module, list(inputs), **keywords)
@@ -67,6 +80,39 @@ def lower_by(compiler, keywords, description, inputs):
     if not callable(code):
         raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
     return code
+
+
+def graphs_traced():
+    """How many graphs AOTAutograd has run through, as a text: what it makes of one holds for the sizes and numbers of the example alone."""
+    module = sys.modules.get("torch._functorch.aot_autograd")
+    return repr(module.AOT_COUNTER) if module else "count(0)"
+
+
+def decides_by_data(error):
+    """Whether a back end failed because tensors without contents cannot tell a size or a number."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    return fakes is not None and isinstance(getattr(error, "inner_exception", error), (fakes.DataDependentOutputException, fakes.DynamicOutputShapeException))
+
+
+class ForEachChoice:
+    """Code for each choice of sizes and numbers, made when it is first met."""
+
+    def __init__(self, make, inputs, code):
+        self.make, self.codes = make, {self.key(inputs): code}
+
+    @staticmethod
+    def key(inputs):
+        return tuple((type(value), value) if isinstance(value, (int, float, complex)) else
+                     value is not None and (value.dtype, value.device, value.shape, value.stride(), value.requires_grad) for value in inputs)
+
+    def __call__(self, *inputs):
+        choice = self.key(inputs)
+        code = self.codes.get(choice)
+        if code is None:
+            if len(self.codes) >= MOST_CODES:
+                self.codes.pop(next(iter(self.codes)))
+            code = self.codes[choice] = self.make(inputs)
+        return code(*inputs)
 
 
 def lower_eager(description, inputs):
@@ -79,27 +125,12 @@ def inductor_settings(mode, options):
 
 
 def lower_inductor(settings, description, inputs):
-    """Code for each choice of sizes and numbers, made when it is first met. The graph runs as it is where inductor cannot."""
+    """The graph runs as it is where inductor cannot."""
     from torch._inductor.compile_fx import compile_fx
     module = dynrun._part("_fx").graph_module(description, inputs)
-    codes = {}
 
-    def key(value):
-        return value if isinstance(value, (int, float, complex)) else (value.dtype, value.device, value.shape, value.stride(), value.requires_grad)
-
-    def made(values):
-        import copy
-        if len(codes) >= MOST_CODES:
-            codes.pop(next(iter(codes)))
+    def make(values):
         with dynrun._part("_fx").quiet():
             return compile_fx(copy.deepcopy(module), list(values), config_patches=settings)
 
-    def run(*values):
-        sizes = tuple(map(key, values))
-        code = codes.get(sizes)
-        if code is None:
-            code = codes[sizes] = made(values)
-        return code(*values)
-
-    codes[tuple(map(key, inputs))] = made(inputs)
-    return run
+    return ForEachChoice(make, inputs, make(inputs))

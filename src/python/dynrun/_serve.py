@@ -9,7 +9,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 HONOURED = {"disable", "assume_static_by_default", "automatic_dynamic_shapes", "dynamic_shapes"}
 SILENT = {"verbose", "suppress_errors", "log_file_name", "cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit",
           "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "inline_inbuilt_nn_modules", "force_parameter_static_shapes", "optimize_ddp",
-          "specialize_int", "specialize_float", "guard_nn_modules", "fail_on_recompile_limit_hit", "fail_on_cache_limit_hit", "allow_unspec_int_on_nn_module"}
+          "specialize_int", "specialize_float", "guard_nn_modules", "allow_empty_graphs", "fail_on_recompile_limit_hit", "fail_on_cache_limit_hit", "allow_unspec_int_on_nn_module"}
 told = set()
 
 
@@ -41,6 +41,13 @@ def dynamic_of(dynamic, found):
     return dynamic
 
 
+def served_already(model):
+    """flex_attention warns where it does not see that torch.compile was called with it."""
+    module = sys.modules.get(getattr(model, "__module__", None) or "")
+    if getattr(module, "__name__", None) == "torch.nn.attention.flex_attention":
+        getattr(module, "_WARNINGS_SHOWN", set()).add("flex_attention_performance")
+
+
 def install():
     """Puts dynrun's in the place of torch.compile."""
     import torch
@@ -55,11 +62,14 @@ def install():
                 return compile(fn, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
             return decorate
         found = settings()
+        if (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops."):
+            return model  # torch.cond and its kin have Dynamo look at what they then run: it runs as it is
         refused = (mode is not None and options is not None) or (mode is not None and mode not in MODES) or not callable(model)
         if refused or disable or is_off(found) or torch.compiler.is_exporting():
             return original(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
         if options and backend == "inductor":
             torch._TorchCompileInductorWrapper(None, {k: v for k, v in options.items() if k not in ("guard_filter_fn", "use_aoti")}, dynamic)  # checks them
+        served_already(model)
         import dynrun
         own = backend == "inductor"
         scope = dynrun._part("_backends").scope("dynrun" if own else backend, 2 if fullgraph else 0, dynamic_of(dynamic, found), None if own else mode, None if own else options)
