@@ -239,12 +239,16 @@ void ShapePlans::add_leaves(const HostProgram& host, HostId id, Key& key, const 
   for (HostId operand : step.operands) add_leaves(host, operand, key, registers, known);
 }
 
-std::optional<ShapePlans::Key> ShapePlans::key(const HostProgram& host, const std::vector<PyObject*>& registers) const {
-  Key key;
+void ShapePlans::add_open_sizes(Key& key, const std::vector<PyObject*>& registers) const {
   for (guards::SourceId source : open_) {
     const auto sizes = guards::tensor_of(registers[at(source)]).sizes();
     key.insert(key.end(), sizes.begin(), sizes.end());
   }
+}
+
+std::optional<ShapePlans::Key> ShapePlans::key(const HostProgram& host, const std::vector<PyObject*>& registers) const {
+  Key key;
+  add_open_sizes(key, registers);
   bool known = true;
   for (HostId id : sized_) add_leaves(host, id, key, registers, known);
   return known ? std::optional(std::move(key)) : std::nullopt;
@@ -297,10 +301,7 @@ std::shared_ptr<ShapePlan> ShapePlans::find_by_values(const Segment& segment, co
   ShapeWalk walk(segment, outside_inputs(segment, registers));
   if (!segment.host.run(registers, hosts, &walk)) return nullptr;
   Key key = {kByValues};
-  for (guards::SourceId source : open_) {
-    const auto sizes = guards::tensor_of(registers[at(source)]).sizes();
-    key.insert(key.end(), sizes.begin(), sizes.end());
-  }
+  add_open_sizes(key, registers);
   for (HostId id : sized_) {
     int overflow = 0;
     PyObject* number = hosts[at(id)].get();

@@ -55,6 +55,7 @@ class ShapePlans {
   static std::shared_ptr<ShapePlan> make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<python::Ref>& hosts);
   std::shared_ptr<ShapePlan> find_by_values(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   void keep(Key key, std::shared_ptr<ShapePlan> plan);
+  void add_open_sizes(Key& key, const std::vector<PyObject*>& registers) const;
   void add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const;
 
   static void add_sources(const HostProgram& host, HostId id, std::unordered_set<std::int32_t>& sources);
