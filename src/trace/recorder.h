@@ -592,7 +592,11 @@ class Recorder {
   bool leaked_ = false;  // a value that no two replays share was taken for a constant
   bool after_clock_ = false;
   std::vector<python::Ref> kept_hosts_;  // specialised ones: their addresses stay theirs
-  std::unordered_map<c10::TensorImpl*, std::uint64_t> open_tensors_;  // from outside: bit a dimension
+  struct OpenTensor {
+    std::uint64_t open = 0;           // bit a dimension
+    std::vector<std::int64_t> sizes;  // as the guards see them: an operator of the segment may give it others
+  };
+  std::unordered_map<c10::TensorImpl*, OpenTensor> open_tensors_;  // from outside
   std::vector<guards::SourceId> open_sources_;
   std::unordered_map<PyObject*, python::Ref> open_sizes_;
   bool sizes_fixed_ = false;

@@ -78,7 +78,7 @@ void Recorder::learn_outside_tensor(PyObject* object, SourceId source) {
   open = guards_.check_tensor(source, tensor, open);
   outside_tensors_[tensor.unsafeGetTensorImpl()] = {source, path};
   if (open == 0) return;
-  open_tensors_[tensor.unsafeGetTensorImpl()] = open;
+  open_tensors_[tensor.unsafeGetTensorImpl()] = {open, tensor.sizes().vec()};
   open_sources_.push_back(source);
 }
 
@@ -106,11 +106,11 @@ void Recorder::fix_sizes() {
   if (sizes_fixed_) return;
   sizes_fixed_ = true;
   operators_.binds_sizes = false;
-  for (const auto& [impl, open] : open_tensors_) {
+  for (const auto& [impl, tensor] : open_tensors_) {
     const SourceId source = outside_tensors_.at(impl).first;
     for (std::int32_t i = 0; i < 64; i++) {
-      if (!(open >> i & 1)) continue;
-      Ref now = Ref::steal(PyLong_FromLongLong(impl->sizes()[static_cast<std::size_t>(i)]));
+      if (!(tensor.open >> i & 1)) continue;
+      Ref now = Ref::steal(PyLong_FromLongLong(tensor.sizes[static_cast<std::size_t>(i)]));
       host_.require_equal(host_.size(HostKind::kSize, source, i), now.get());
     }
   }
@@ -126,7 +126,7 @@ HostId Recorder::size_host(PyObject* object, std::int64_t dimension) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   const auto index = static_cast<std::int32_t>(dimension);
   if (auto open = open_tensors_.find(impl); open != open_tensors_.end())
-    return open->second >> dimension & 1 ? host_.size(HostKind::kSize, outside_tensors_.at(impl).first, index) : kNoHost;
+    return open->second.open >> dimension & 1 ? host_.size(HostKind::kSize, outside_tensors_.at(impl).first, index) : kNoHost;
   if (outside_tensors_.count(impl) != 0) return kNoHost;
   return host_.size(HostKind::kValueSize, operators_.find(tensor), index);
 }
