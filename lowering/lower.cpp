@@ -15,6 +15,7 @@
 
 #ifdef DYNRUN_CUDA
 #include "lowering/gpu/kernel_step.h"
+#include "lowering/gpu/products.h"
 #include "runtime/cuda/measure.h"
 #include "runtime/disk_cache.h"
 #endif
@@ -146,9 +147,19 @@ void run_passes(Program& program, const Options& options) {
   restore_output_layouts(program);
 }
 
+#ifdef DYNRUN_CUDA
+/// Whether products may be measured: on a device, for sizes that stay.
+bool measures_products(const Program& program) {
+  return program.device.is_cuda() && !program.pretended && program.options->shared == nullptr && !at::globalContext().deterministicAlgorithms();
+}
+#endif
+
 std::vector<Unit> units_of(Program& program) {
   std::vector<LibraryKernel> claims;
   if (!program.for_gpu()) claims = claim_library_kernels(program);
+#ifdef DYNRUN_CUDA
+  if (measures_products(program)) gpu::claim_products(program, claims);
+#endif
   if (!program.pretended) claim_unsized_chains(program, claims);
   return schedule(program, std::move(claims));
 }
@@ -175,7 +186,6 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
 /// What may be done in two ways on a GPU.
 struct Variant {
   bool channels_last = false;  // what convolutions give
-  bool split_linear = false;   // biases behind products
   bool align_linear = false;   // products of oddly many features in two parts
 };
 
@@ -189,7 +199,12 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   }
   run_passes(program, options);
   if (variant.align_linear && !align_linear(program)) return {};
-  if (variant.split_linear && !split_linear_bias(program)) return {};
+#ifdef DYNRUN_CUDA
+  if (measures_products(program)) {
+    gpu::split_biases(program);
+    report(program, options, "split_biases");
+  }
+#endif
   std::vector<Unit> units = units_of(program);
   Lowered lowered;
   if (options.dump && options.wants_ptx) dump_ptx(*graph, examples, options);
@@ -207,13 +222,13 @@ class KeptChoice {
 
   std::optional<Variant> find() const {
     const std::optional<std::string> kept = runtime::DiskCache::instance().find(kKind, key_);
-    if (!kept || kept->size() != 3) return std::nullopt;
-    return Variant{kept->at(0) == 'y', kept->at(1) == 'y', kept->at(2) == 'y'};
+    if (!kept || kept->size() != 2) return std::nullopt;
+    return Variant{kept->at(0) == 'y', kept->at(1) == 'y'};
   }
 
   void keep(const Variant& best) const {
     std::string text;
-    for (bool is : {best.channels_last, best.split_linear, best.align_linear}) text += is ? 'y' : 'n';
+    for (bool is : {best.channels_last, best.align_linear}) text += is ? 'y' : 'n';
     runtime::DiskCache::instance().keep(kKind, key_, text);
   }
 
@@ -230,7 +245,7 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   };
   if (!device_of(*graph).is_cuda()) return compile(std::move(graph), examples, options);
 #ifdef DYNRUN_CUDA
-  Variant best{has("aten::conv2d"), false, false};
+  Variant best{has("aten::conv2d"), false};
   const int device = device_of(*graph).index();
   std::optional<KeptChoice> choice;
   if (options.shared == nullptr && !options.dump) choice.emplace(*graph, device);
@@ -248,9 +263,8 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
     if (other_time >= *time) return;
     time = other_time, best = variant, chosen = std::move(other);
   };
-  if (best.channels_last) try_another({false, false, false});
-  if (has("aten::linear")) try_another({best.channels_last, false, true});
-  if (has("aten::linear") || has("aten::addmm")) try_another({best.channels_last, true, best.align_linear});
+  if (best.channels_last) try_another({false, false});
+  if (has("aten::linear")) try_another({best.channels_last, true});
   if (time && choice) choice->keep(best);
   return chosen;
 #endif

@@ -19,9 +19,6 @@ void patches_as_product(Program& program);
 /// Gives a GPU's convolutions their bias in an addition behind them, and the layout of weights that Program::channels_last asks for.
 void split_convolution_bias(Program& program);
 
-/// Gives float32 products their bias in an addition, where that fuses with what follows. False where there is none such.
-bool split_linear_bias(Program& program);
-
 /// Cuts linears of oddly many features in two, of which the first is as the library likes it. False where there is none such.
 bool align_linear(Program& program);
 

@@ -2,6 +2,7 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDAGuard.h>
 
 namespace dynrun::runtime::cuda {
@@ -30,6 +31,20 @@ double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int 
   if (once > kLong) return once;
   for (int i = 2; i < kRunsBefore; ++i) executable.run(inputs);
   return seconds_of_runs(executable, inputs, kRuns, stream);
+}
+
+double seconds_of_work(const std::function<void(int turn)>& work, int turns, int device) {
+  constexpr std::int64_t kCyclesPerTurn = 20000;  // of waiting, while the host launches: a gap between launches is no work
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
+  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+  work(0);
+  at::cuda::sleep(kCyclesPerTurn * turns);
+  begin.record(stream);
+  for (int turn = 1; turn <= turns; ++turn) work(turn);
+  end.record(stream);
+  end.synchronize();
+  return begin.elapsed_time(end) / 1000 / turns;
 }
 
 std::string name_of(int device) { return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name; }

@@ -45,7 +45,8 @@ if(DYNRUN_CUDA)
   target_include_directories(dynrun_torch_cuda SYSTEM INTERFACE ${DYNRUN_CUDA_ROOT}/include)
   target_compile_definitions(dynrun_torch_cuda INTERFACE DYNRUN_CUDA=1)
   target_link_libraries(dynrun_torch_cuda INTERFACE
-    ${DYNRUN_TORCH}/lib/libtorch_cuda.so ${DYNRUN_TORCH}/lib/libc10_cuda.so ${DYNRUN_CUDA_ROOT}/lib/libcudart.so.13)
+    ${DYNRUN_TORCH}/lib/libtorch_cuda.so ${DYNRUN_TORCH}/lib/libc10_cuda.so ${DYNRUN_CUDA_ROOT}/lib/libcudart.so.13
+    ${DYNRUN_CUDA_ROOT}/lib/libcublasLt.so.13)
 endif()
 add_library(dynrun::torch_cuda ALIAS dynrun_torch_cuda)
 

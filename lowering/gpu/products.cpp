@@ -1,0 +1,246 @@
+#include "lowering/gpu/products.h"
+
+#include "lowering/extern/arguments.h"
+#include "lowering/loops/decompose.h"
+#include "runtime/cuda/product.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dynrun::lowering::gpu {
+namespace {
+
+using runtime::cuda::FastProduct;
+using runtime::cuda::Product;
+using runtime::cuda::ProductOperands;
+using runtime::cuda::ProductShape;
+
+struct MatchedProduct {
+  ProductShape shape;
+  ValueId left = graph::kNoValue, right = graph::kNoValue, bias = graph::kNoValue, result = graph::kNoValue;
+};
+
+/// A value as rows of so many elements each, evenly apart.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0, step = 0;
+  bool transposed = false;  // memory holds its columns
+};
+
+std::optional<Matrix> as_matrix(const TensorType& type) {
+  const std::size_t rank = type.sizes.size();
+  if (rank < 2 || type.unsized || type.element_count() == 0) return std::nullopt;
+  Matrix matrix{type.element_count() / type.sizes.back(), type.sizes.back(), type.strides[rank - 2]};
+  if (matrix.rows < 2 || matrix.columns < 2) return std::nullopt;
+  if (rank == 2 && type.strides[0] == 1 && type.strides[1] >= type.sizes[0]) return Matrix{matrix.rows, matrix.columns, type.strides[1], true};
+  if (type.strides.back() != 1) return std::nullopt;
+  std::int64_t step = 0, expected = 0;
+  for (std::size_t i = rank - 1; i-- > 0;) {
+    if (type.sizes[i] == 1) continue;
+    if (step == 0) expected = step = type.strides[i];
+    if (type.strides[i] != expected) return std::nullopt;
+    expected *= type.sizes[i];
+  }
+  matrix.step = step;
+  return step >= matrix.columns ? std::optional(matrix) : std::nullopt;
+}
+
+/// Which arguments of a node are multiplied and added.
+bool read_operands(const Program& program, const Node& node, MatchedProduct& product) {
+  const std::string name = node.op_name();
+  std::size_t first = 0;
+  if (name == "aten::addmm") {
+    const auto bias = tensor_argument(program, node.arguments[0]);
+    if (!bias || number_argument(node.arguments[3]) != 1.0 || number_argument(node.arguments[4]) != 1.0) return false;
+    product.bias = *bias, first = 1;
+  } else if (name == "aten::linear") {
+    const auto bias = optional_tensor(program, node.arguments[2]);
+    if (!bias) return false;
+    product.bias = *bias;
+  } else if (name != "aten::mm" && name != "aten::matmul") {
+    return false;
+  }
+  const auto left = tensor_argument(program, node.arguments[first]), right = tensor_argument(program, node.arguments[first + 1]);
+  if (!left || !right || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
+  product.left = *left, product.right = *right, product.result = node.outputs[0];
+  return true;
+}
+
+/// Half types stay libtorch's: cuBLASLt's kernels for them have not been shown to round as eager's do.
+bool is_type_served(c10::ScalarType type) {
+  auto& context = at::globalContext();
+  return type == c10::ScalarType::Float && context.float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST &&
+         context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) != at::Float32Precision::TF32;
+}
+
+std::optional<MatchedProduct> match_product(const Program& program, std::int32_t index) {
+  const Node& node = program.graph.nodes[static_cast<std::size_t>(index)];
+  MatchedProduct product;
+  if (program.has_effect(index) || program.touches_unsized(index) || node.mode.autocast || !read_operands(program, node, product)) return std::nullopt;
+  auto type_of = [&](ValueId id) -> const TensorType& { return program.graph.type_of(id); };
+  const TensorType& result = type_of(product.result);
+  const auto left = as_matrix(type_of(product.left)), right = as_matrix(type_of(product.right));
+  if (!left || !right || type_of(product.right).sizes.size() != 2 || !result.is_contiguous() || !is_type_served(result.dtype)) return std::nullopt;
+  for (ValueId id : {product.left, product.right, product.bias}) {
+    if (id != graph::kNoValue && (type_of(id).dtype != result.dtype || type_of(id).device != result.device)) return std::nullopt;
+  }
+  const bool is_linear = node.op_name() == "aten::linear";  // its weight is [columns, depth]
+  ProductShape& shape = product.shape;
+  shape.rows = left->rows, shape.depth = left->columns, shape.columns = is_linear ? right->rows : right->columns;
+  shape.left_transposed = left->transposed, shape.left_step = left->step;
+  shape.right_transposed = right->transposed != is_linear, shape.right_step = right->step;
+  shape.type = result.dtype, shape.bias = product.bias != graph::kNoValue;
+  if (shape.bias && (type_of(product.bias).sizes != Sizes{shape.columns} || type_of(product.bias).strides != Sizes{1})) return std::nullopt;
+  return product;
+}
+
+class ProductStep final : public runtime::Step {
+ public:
+  ProductStep(const ProductShape& shape, std::shared_ptr<const Product> product, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
+      : shape_(shape), product_(std::move(product)), inputs_(std::move(inputs)), output_(output) {}
+
+  void run(runtime::Slots& slots) const override {
+    const at::Tensor &left = slots[inputs_[0]], &right = slots[inputs_[1]];
+    at::Tensor& result = slots[output_];
+    const void* bias = shape_.bias ? slots[inputs_[2]].const_data_ptr() : nullptr;
+    const ProductOperands operands{left.const_data_ptr(), right.const_data_ptr(), bias, result.mutable_data_ptr()};
+    if (Product::is_aligned(operands)) return product_->run(operands);
+    at::Tensor out = result.view({shape_.rows, shape_.columns});
+    const at::Tensor a = as_matrix(left, shape_.rows, shape_.depth, shape_.left_transposed, shape_.left_step);
+    const at::Tensor b = as_matrix(right, shape_.depth, shape_.columns, shape_.right_transposed, shape_.right_step);
+    if (shape_.bias) {
+      at::addmm_out(out, slots[inputs_[2]], a, b);
+    } else {
+      at::mm_out(out, a, b);
+    }
+  }
+
+  runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
+  std::string describe() const override { return fmt::format("cuBLASLt product {} -> {}", shape_.text(), output_); }
+
+ private:
+  static at::Tensor as_matrix(const at::Tensor& tensor, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
+    return tensor.as_strided({rows, columns}, transposed ? std::array<std::int64_t, 2>{1, step} : std::array<std::int64_t, 2>{step, 1});
+  }
+
+  ProductShape shape_;
+  std::shared_ptr<const Product> product_;
+  std::vector<runtime::SlotId> inputs_;
+  runtime::SlotId output_;
+};
+
+/// A value that shows the whole of another's memory, by itself.
+ValueId only_view(const Program& program, const Uses& uses, ValueId value) {
+  if (!uses.readers(value).empty() || uses.is_output(value)) return graph::kNoValue;
+  ValueId found = graph::kNoValue;
+  for (const auto& [id, view] : program.views) {
+    if (view.root != value) continue;
+    if (found != graph::kNoValue || view.offset != 0 || uses.is_output(id)) return graph::kNoValue;
+    found = id;
+  }
+  if (found == graph::kNoValue) return found;
+  const TensorType& type = program.graph.type_of(found);
+  return type.is_contiguous() && type.element_count() == program.graph.type_of(value).element_count() ? found : graph::kNoValue;
+}
+
+/// Whether what reads a value would be generated kernels.
+bool fuses_with_readers(const Program& program, const Uses& uses, ValueId value) {
+  const auto& readers = uses.readers(value);
+  if (readers.empty() || uses.has_views(value) || uses.is_output(value)) return false;
+  return std::all_of(readers.begin(), readers.end(), [&](std::int32_t reader) {
+    return !program.has_effect(reader) && decompose(program, program.graph.nodes[static_cast<std::size_t>(reader)]).has_value();
+  });
+}
+
+/// Seconds of a kernel that only adds: its launch, and memory read and written.
+double seconds_of_addition(const TensorType& type) {
+  constexpr double kLaunch = 1.5e-6, kBytesPerSecond = 3e12;
+  return kLaunch + 2.0 * static_cast<double>(type.element_count()) * static_cast<double>(c10::elementSize(type.dtype)) / kBytesPerSecond;
+}
+
+class Splitter {
+ public:
+  explicit Splitter(Program& program) : program_(program), uses_(program) {}
+
+  void run() {
+    for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i) {
+      const Node& node = program_.graph.nodes[i];
+      const auto product = match_product(program_, static_cast<std::int32_t>(i));
+      if (!product || !product->shape.bias || !is_worth_it(*product)) {
+        nodes_.push_back(node);
+      } else {
+        split(node, *product);
+      }
+    }
+    program_.graph.nodes = std::move(nodes_);
+  }
+
+ private:
+  /// What the addition gives: where it has another form by the time it is read, that.
+  ValueId sum_of(const MatchedProduct& product) const {
+    const ValueId view = only_view(program_, uses_, product.result);
+    return view != graph::kNoValue && fuses_with_readers(program_, uses_, view) ? view : product.result;
+  }
+
+  bool is_worth_it(const MatchedProduct& product) const {
+    ProductShape plain = product.shape;
+    plain.bias = false;
+    const int device = program_.device.index();
+    const bool fuses = fuses_with_readers(program_, uses_, sum_of(product));
+    const double addition = fuses ? 0 : seconds_of_addition(program_.graph.type_of(product.result));
+    return fastest_product(plain, device).seconds + addition < fastest_product(product.shape, device).seconds;
+  }
+
+  void split(const Node& node, const MatchedProduct& product) {
+    auto find = [](const char* name, const char* overload) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload); };
+    Node alone = node;
+    if (node.op_name() == "aten::addmm") {
+      alone.op = find("aten::mm", ""), alone.arguments = {node.arguments[1], node.arguments[2]};
+    } else {
+      alone.arguments[2] = Argument::constant({});
+    }
+    ValueId multiplied = program_.add_value(program_.graph.type_of(product.result), "product");
+    alone.outputs = {multiplied};
+    nodes_.push_back(std::move(alone));
+    const ValueId sum = sum_of(product);
+    if (sum != product.result) {  // the form is the product's then
+      const ValueId formed = program_.add_value(program_.graph.type_of(sum), "product");
+      program_.views.erase(sum);
+      program_.views.emplace(formed, View{multiplied, 0, {}});
+      multiplied = formed;
+    }
+    nodes_.push_back({find("aten::add", "Tensor"), {Argument::reference(multiplied), Argument::reference(product.bias), Argument::constant(std::int64_t{1})}, {sum}, {-1}, node.mode, node.source});
+  }
+
+  Program& program_;
+  Uses uses_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+void split_biases(Program& program) { Splitter(program).run(); }
+
+void claim_products(const Program& program, std::vector<LibraryKernel>& claims) {
+  for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
+    const auto index = static_cast<std::int32_t>(i);
+    const auto product = match_product(program, index);
+    if (!product) continue;
+    FastProduct fast = fastest_product(product->shape, program.device.index());
+    if (!fast.product) continue;
+    LibraryKernel kernel;
+    kernel.nodes = {index};
+    kernel.inputs = {product->left, product->right};
+    if (product->shape.bias) kernel.inputs.push_back(product->bias);
+    kernel.outputs = {product->result};
+    kernel.make = [shape = product->shape, made = std::move(fast.product)](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
+      return std::make_unique<ProductStep>(shape, made, std::move(inputs), outputs[0]);
+    };
+    claims.push_back(std::move(kernel));
+  }
+}
+
+}  // namespace dynrun::lowering::gpu
