@@ -150,7 +150,7 @@ void run_passes(Program& program, const Options& options) {
 #ifdef DYNRUN_CUDA
 /// Whether products may be measured: on a device, for sizes that stay.
 bool measures_products(const Program& program) {
-  return program.device.is_cuda() && !program.pretended && program.options->shared == nullptr && !at::globalContext().deterministicAlgorithms();
+  return program.device.is_cuda() && !program.pretended && program.options->shared == nullptr && !at::globalContext().deterministicAlgorithms() && runtime::cuda::can_measure();
 }
 #endif
 
@@ -253,7 +253,7 @@ Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<
   Lowered chosen = compile(graph, examples, options, kept.value_or(best));
   if (chosen.executable && kept) return chosen;
   if (!chosen.executable) chosen = compile(graph, examples, options, best);
-  if (options.shared != nullptr || !chosen.repeatable) return chosen;
+  if (options.shared != nullptr || !chosen.repeatable || !runtime::cuda::can_measure()) return chosen;
   std::optional<double> time;
   auto try_another = [&](Variant variant) {
     Lowered other = compile(graph, examples, options, variant);

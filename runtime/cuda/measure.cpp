@@ -3,6 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Sleep.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
 namespace dynrun::runtime::cuda {
@@ -22,6 +23,8 @@ double seconds_of_runs(Executable& executable, c10::ArrayRef<at::Tensor> inputs,
 }
 
 }  // namespace
+
+bool can_measure() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None; }
 
 double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int device) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));

@@ -11,6 +11,9 @@ namespace dynrun::runtime::cuda {
 /// What the device calls itself.
 std::string name_of(int device);
 
+/// Whether work may be waited for: not while the program captures the current stream.
+bool can_measure();
+
 /// Seconds of one run on these inputs, after runs that are not counted. The executable may leave no trace.
 double seconds_of(Executable& executable, c10::ArrayRef<at::Tensor> inputs, int device);
 
