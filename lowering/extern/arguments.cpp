@@ -67,6 +67,30 @@ std::optional<std::vector<std::int64_t>> ints_argument(const Argument& argument,
   return ints;
 }
 
+std::optional<ProductArguments> product_arguments(const Program& program, const Node& node) {
+  const std::string name = node.op_name();
+  ProductArguments product;
+  std::size_t input = 0, weight = 1;
+  if (name == "aten::addmm") {
+    if (number_argument(node.arguments[3]) != 1.0 || number_argument(node.arguments[4]) != 1.0) return std::nullopt;
+    input = 1, weight = 2;
+    auto bias = tensor_argument(program, node.arguments[0]);
+    if (!bias) return std::nullopt;
+    product.bias = *bias;
+  } else if (name == "aten::linear") {
+    auto bias = optional_tensor(program, node.arguments[2]);
+    if (!bias) return std::nullopt;
+    product.bias = *bias;
+  } else if (name != "aten::mm" && name != "aten::matmul") {
+    return std::nullopt;
+  }
+  product.weight_is_transposed = name != "aten::linear";
+  auto x = tensor_argument(program, node.arguments[input]), w = tensor_argument(program, node.arguments[weight]);
+  if (!x || !w || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return std::nullopt;
+  product.input = *x, product.weight = *w, product.output = node.outputs[0];
+  return product;
+}
+
 bool is_plain_float(const Program& program, ValueId id) {
   const TensorType& type = program.graph.type_of(id);
   return type.dtype == c10::ScalarType::Float && type.strides.size() == type.sizes.size();

@@ -26,6 +26,14 @@ std::optional<std::string> text_argument(const Argument& argument);
 /// A constant list of ints; a single int, or a list of one, is repeated `length` times.
 std::optional<std::vector<std::int64_t>> ints_argument(const Argument& argument, std::size_t length);
 
+/// input @ weight + bias, as aten::linear, addmm, mm and matmul write it.
+struct ProductArguments {
+  ValueId input = graph::kNoValue, weight = graph::kNoValue, bias = graph::kNoValue, output = graph::kNoValue;
+  bool weight_is_transposed = false;  // [in, out], as in mm
+};
+/// Nullopt for another operator, and for an addmm with factors.
+std::optional<ProductArguments> product_arguments(const Program& program, const Node& node);
+
 /// A float32 tensor on the CPU.
 bool is_plain_float(const Program& program, ValueId id);
 std::vector<std::int64_t> channels_last_strides(at::IntArrayRef sizes);

@@ -13,40 +13,11 @@
 namespace dynrun::lowering {
 namespace {
 
-struct LinearCall {
-  ValueId input = graph::kNoValue, weight = graph::kNoValue, bias = graph::kNoValue, output = graph::kNoValue;
+struct LinearCall : ProductArguments {
   bool is_convolution = false;        // [rows, columns, 1, 1]
-  bool weight_is_transposed = false;  // [in, out], as in mm
   bool is_known = false;              // weight and bias, at compile time: they can be packed
   std::int64_t rows = 0, columns_in = 0, columns_out = 0;
 };
-
-bool is_one(const Argument& argument) {
-  return number_argument(argument) == 1.0;
-}
-
-bool read_arguments(const Program& program, const Node& node, LinearCall& call) {
-  const std::string name = node.op_name();
-  std::size_t input = 0, weight = 1;
-  if (name == "aten::addmm") {
-    if (!is_one(node.arguments[3]) || !is_one(node.arguments[4])) return false;
-    input = 1, weight = 2;
-    auto bias = tensor_argument(program, node.arguments[0]);
-    if (!bias) return false;
-    call.bias = *bias;
-  } else if (name == "aten::linear") {
-    auto bias = optional_tensor(program, node.arguments[2]);
-    if (!bias) return false;
-    call.bias = *bias;
-  } else if (name != "aten::mm" && name != "aten::matmul") {
-    return false;
-  }
-  call.weight_is_transposed = name != "aten::linear";
-  auto x = tensor_argument(program, node.arguments[input]), w = tensor_argument(program, node.arguments[weight]);
-  if (!x || !w || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
-  call.input = *x, call.weight = *w, call.output = node.outputs[0];
-  return true;
-}
 
 /// A convolution of one pixel by one pixel, as in squeeze and excitation, is a linear layer.
 std::optional<LinearCall> match_one_pixel(const Program& program, const Node& node) {
@@ -66,8 +37,9 @@ std::optional<LinearCall> match_one_pixel(const Program& program, const Node& no
 
 std::optional<LinearCall> match_linear(const Program& program, const Node& node) {
   if (auto call = match_one_pixel(program, node)) return call;
-  LinearCall call;
-  if (!read_arguments(program, node, call)) return std::nullopt;
+  const auto arguments = product_arguments(program, node);
+  if (!arguments) return std::nullopt;
+  LinearCall call{*arguments};
   if (!is_plain_float(program, call.input) || !is_plain_float(program, call.weight) || !is_plain_float(program, call.output))
     return std::nullopt;
   const TensorType& input = program.graph.type_of(call.input);

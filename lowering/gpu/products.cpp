@@ -5,8 +5,6 @@
 #include "runtime/cuda/product.h"
 
 #include <ATen/Context.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,9 +17,8 @@ using runtime::cuda::Product;
 using runtime::cuda::ProductOperands;
 using runtime::cuda::ProductShape;
 
-struct MatchedProduct {
+struct MatchedProduct : ProductArguments {
   ProductShape shape;
-  ValueId left = graph::kNoValue, right = graph::kNoValue, bias = graph::kNoValue, result = graph::kNoValue;
 };
 
 /// A value as rows of so many elements each, evenly apart.
@@ -48,28 +45,7 @@ std::optional<Matrix> as_matrix(const TensorType& type) {
   return step >= matrix.columns ? std::optional(matrix) : std::nullopt;
 }
 
-/// Which arguments of a node are multiplied and added.
-bool read_operands(const Program& program, const Node& node, MatchedProduct& product) {
-  const std::string name = node.op_name();
-  std::size_t first = 0;
-  if (name == "aten::addmm") {
-    const auto bias = tensor_argument(program, node.arguments[0]);
-    if (!bias || number_argument(node.arguments[3]) != 1.0 || number_argument(node.arguments[4]) != 1.0) return false;
-    product.bias = *bias, first = 1;
-  } else if (name == "aten::linear") {
-    const auto bias = optional_tensor(program, node.arguments[2]);
-    if (!bias) return false;
-    product.bias = *bias;
-  } else if (name != "aten::mm" && name != "aten::matmul") {
-    return false;
-  }
-  const auto left = tensor_argument(program, node.arguments[first]), right = tensor_argument(program, node.arguments[first + 1]);
-  if (!left || !right || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
-  product.left = *left, product.right = *right, product.result = node.outputs[0];
-  return true;
-}
-
-/// Half types stay libtorch's: cuBLASLt's kernels for them have not been shown to round as eager's do.
+/// float32 without TF32. Half types stay libtorch's: cuBLASLt's kernels for them have not been shown to round as eager's do.
 bool is_type_served(c10::ScalarType type) {
   auto& context = at::globalContext();
   return type == c10::ScalarType::Float && context.float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST &&
@@ -78,21 +54,21 @@ bool is_type_served(c10::ScalarType type) {
 
 std::optional<MatchedProduct> match_product(const Program& program, std::int32_t index) {
   const Node& node = program.graph.nodes[static_cast<std::size_t>(index)];
-  MatchedProduct product;
-  if (program.has_effect(index) || program.touches_unsized(index) || node.mode.autocast || !read_operands(program, node, product)) return std::nullopt;
+  const auto arguments = product_arguments(program, node);
+  if (!arguments || program.has_effect(index) || program.touches_unsized(index) || node.mode.autocast) return std::nullopt;
+  MatchedProduct product{*arguments, {}};
   auto type_of = [&](ValueId id) -> const TensorType& { return program.graph.type_of(id); };
-  const TensorType& result = type_of(product.result);
-  const auto left = as_matrix(type_of(product.left)), right = as_matrix(type_of(product.right));
-  if (!left || !right || type_of(product.right).sizes.size() != 2 || !result.is_contiguous() || !is_type_served(result.dtype)) return std::nullopt;
-  for (ValueId id : {product.left, product.right, product.bias}) {
+  const TensorType& result = type_of(product.output);
+  const auto left = as_matrix(type_of(product.input)), right = as_matrix(type_of(product.weight));
+  if (!left || !right || type_of(product.weight).sizes.size() != 2 || !result.is_contiguous() || !is_type_served(result.dtype)) return std::nullopt;
+  for (ValueId id : {product.input, product.weight, product.bias}) {
     if (id != graph::kNoValue && (type_of(id).dtype != result.dtype || type_of(id).device != result.device)) return std::nullopt;
   }
-  const bool is_linear = node.op_name() == "aten::linear";  // its weight is [columns, depth]
   ProductShape& shape = product.shape;
-  shape.rows = left->rows, shape.depth = left->columns, shape.columns = is_linear ? right->rows : right->columns;
+  shape.rows = left->rows, shape.depth = left->columns, shape.columns = product.weight_is_transposed ? right->columns : right->rows;
   shape.left_transposed = left->transposed, shape.left_step = left->step;
-  shape.right_transposed = right->transposed != is_linear, shape.right_step = right->step;
-  shape.type = result.dtype, shape.bias = product.bias != graph::kNoValue;
+  shape.right_transposed = right->transposed == product.weight_is_transposed, shape.right_step = right->step;
+  shape.bias = product.bias != graph::kNoValue;
   if (shape.bias && (type_of(product.bias).sizes != Sizes{shape.columns} || type_of(product.bias).strides != Sizes{1})) return std::nullopt;
   return product;
 }
@@ -108,21 +84,15 @@ class ProductStep final : public runtime::Step {
     const void* bias = shape_.bias ? slots[inputs_[2]].const_data_ptr() : nullptr;
     const ProductOperands operands{left.const_data_ptr(), right.const_data_ptr(), bias, result.mutable_data_ptr()};
     if (Product::is_aligned(operands)) return product_->run(operands);
-    at::Tensor out = result.view({shape_.rows, shape_.columns});
-    const at::Tensor a = as_matrix(left, shape_.rows, shape_.depth, shape_.left_transposed, shape_.left_step);
-    const at::Tensor b = as_matrix(right, shape_.depth, shape_.columns, shape_.right_transposed, shape_.right_step);
-    if (shape_.bias) {
-      at::addmm_out(out, slots[inputs_[2]], a, b);
-    } else {
-      at::mm_out(out, a, b);
-    }
+    runtime::cuda::multiply(result.view({shape_.rows, shape_.columns}), matrix_of(left, shape_.rows, shape_.depth, shape_.left_transposed, shape_.left_step),
+                            matrix_of(right, shape_.depth, shape_.columns, shape_.right_transposed, shape_.right_step), shape_.bias ? slots[inputs_[2]] : at::Tensor());
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
   std::string describe() const override { return fmt::format("cuBLASLt product {} -> {}", shape_.text(), output_); }
 
  private:
-  static at::Tensor as_matrix(const at::Tensor& tensor, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
+  static at::Tensor matrix_of(const at::Tensor& tensor, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
     return tensor.as_strided({rows, columns}, transposed ? std::array<std::int64_t, 2>{1, step} : std::array<std::int64_t, 2>{step, 1});
   }
 
@@ -169,10 +139,11 @@ class Splitter {
     for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i) {
       const Node& node = program_.graph.nodes[i];
       const auto product = match_product(program_, static_cast<std::int32_t>(i));
-      if (!product || !product->shape.bias || !is_worth_it(*product)) {
-        nodes_.push_back(node);
+      const ValueId sum = product && product->shape.bias ? sum_of(*product) : graph::kNoValue;
+      if (sum != graph::kNoValue && is_worth_it(*product, sum)) {
+        split(node, *product, sum);
       } else {
-        split(node, *product);
+        nodes_.push_back(node);
       }
     }
     program_.graph.nodes = std::move(nodes_);
@@ -181,20 +152,20 @@ class Splitter {
  private:
   /// What the addition gives: where it has another form by the time it is read, that.
   ValueId sum_of(const MatchedProduct& product) const {
-    const ValueId view = only_view(program_, uses_, product.result);
-    return view != graph::kNoValue && fuses_with_readers(program_, uses_, view) ? view : product.result;
+    const ValueId view = only_view(program_, uses_, product.output);
+    return view != graph::kNoValue && fuses_with_readers(program_, uses_, view) ? view : product.output;
   }
 
-  bool is_worth_it(const MatchedProduct& product) const {
+  bool is_worth_it(const MatchedProduct& product, ValueId sum) const {
     ProductShape plain = product.shape;
     plain.bias = false;
     const int device = program_.device.index();
-    const bool fuses = fuses_with_readers(program_, uses_, sum_of(product));
-    const double addition = fuses ? 0 : seconds_of_addition(program_.graph.type_of(product.result));
+    const bool fuses = fuses_with_readers(program_, uses_, sum);
+    const double addition = fuses ? 0 : seconds_of_addition(program_.graph.type_of(product.output));
     return fastest_product(plain, device).seconds + addition < fastest_product(product.shape, device).seconds;
   }
 
-  void split(const Node& node, const MatchedProduct& product) {
+  void split(const Node& node, const MatchedProduct& product, ValueId sum) {
     auto find = [](const char* name, const char* overload) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload); };
     Node alone = node;
     if (node.op_name() == "aten::addmm") {
@@ -202,11 +173,10 @@ class Splitter {
     } else {
       alone.arguments[2] = Argument::constant({});
     }
-    ValueId multiplied = program_.add_value(program_.graph.type_of(product.result), "product");
+    ValueId multiplied = program_.add_value(program_.graph.type_of(product.output), "product");
     alone.outputs = {multiplied};
     nodes_.push_back(std::move(alone));
-    const ValueId sum = sum_of(product);
-    if (sum != product.result) {  // the form is the product's then
+    if (sum != product.output) {  // the form is the product's then
       const ValueId formed = program_.add_value(program_.graph.type_of(sum), "product");
       program_.views.erase(sum);
       program_.views.emplace(formed, View{multiplied, 0, {}});
@@ -233,9 +203,9 @@ void claim_products(const Program& program, std::vector<LibraryKernel>& claims) 
     if (!fast.product) continue;
     LibraryKernel kernel;
     kernel.nodes = {index};
-    kernel.inputs = {product->left, product->right};
+    kernel.inputs = {product->input, product->weight};
     if (product->shape.bias) kernel.inputs.push_back(product->bias);
-    kernel.outputs = {product->result};
+    kernel.outputs = {product->output};
     kernel.make = [shape = product->shape, made = std::move(fast.product)](std::vector<runtime::SlotId> inputs, std::vector<runtime::SlotId> outputs) {
       return std::make_unique<ProductStep>(shape, made, std::move(inputs), outputs[0]);
     };

@@ -5,10 +5,8 @@
 #include "runtime/disk_cache.h"
 
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/mm.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -29,10 +27,10 @@ constexpr std::int64_t kMostCopies = 64;
 class Trial {
  public:
   Trial(const ProductShape& shape, int device) : shape_(shape), device_(device), product_(shape) {
-    const auto options = at::TensorOptions().dtype(shape.type).device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
+    const auto options = at::TensorOptions().dtype(at::kFloat).device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
     const auto [right_rows, right_columns] = shape.right_transposed ? std::pair(shape.columns, shape.depth) : std::pair(shape.depth, shape.columns);
     const auto [left_rows, left_columns] = shape.left_transposed ? std::pair(shape.depth, shape.rows) : std::pair(shape.rows, shape.depth);
-    const std::int64_t bytes = right_rows * shape.right_step * static_cast<std::int64_t>(c10::elementSize(shape.type));
+    const std::int64_t bytes = right_rows * shape.right_step * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t copies = std::clamp<std::int64_t>(kColdBytes / bytes, 1, kMostCopies);
     left_ = at::full({left_rows, shape.left_step}, 0.125, options).narrow(1, 0, left_columns);
     const at::Tensor all = at::full({copies, right_rows, shape.right_step}, 0.125, options).narrow(2, 0, right_columns);
@@ -73,14 +71,8 @@ class Trial {
   const at::Tensor& right(int turn) const { return rights_[static_cast<std::size_t>(turn) % rights_.size()]; }
 
   void run_libtorch(int turn) {
-    const at::Tensor left = shape_.left_transposed ? left_.t() : left_;
     const at::Tensor& memory = right(turn);
-    const at::Tensor right = shape_.right_transposed ? memory.t() : memory;
-    if (shape_.bias) {
-      at::addmm_out(result_, bias_, left, right);
-    } else {
-      at::mm_out(result_, left, right);
-    }
+    multiply(result_, shape_.left_transposed ? left_.t() : left_, shape_.right_transposed ? memory.t() : memory, shape_.bias ? bias_ : at::Tensor());
   }
 
   ProductShape shape_;

@@ -1,6 +1,8 @@
 #include "runtime/cuda/product.h"
 
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <fmt/format.h>
 
@@ -14,11 +16,6 @@ constexpr std::uintptr_t kBytesAtOnce = 16;
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // bytes
 constexpr std::uint32_t kExactSums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-cudaDataType_t data_type(c10::ScalarType type) {
-  if (type == c10::ScalarType::Half) return CUDA_R_16F;
-  return type == c10::ScalarType::BFloat16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
 void check(cublasStatus_t status, const char* what) { TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: ", what, ": status ", static_cast<int>(status)); }
 
 template <typename T>
@@ -27,15 +24,15 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t name, co
 }
 
 /// cuBLASLt counts along columns: what it is given is the transposed product, result^T = right^T @ left^T.
-void describe_matrix(cublasLtMatrixLayoutOpaque_t& layout, c10::ScalarType type, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
+void describe_matrix(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
   const auto [across, down] = transposed ? std::pair(rows, columns) : std::pair(columns, rows);
-  check(cublasLtMatrixLayoutInit(&layout, data_type(type), static_cast<std::uint64_t>(across), static_cast<std::uint64_t>(down), step), "a layout");
+  check(cublasLtMatrixLayoutInit(&layout, CUDA_R_32F, static_cast<std::uint64_t>(across), static_cast<std::uint64_t>(down), step), "a layout");
 }
 
 }  // namespace
 
 std::string ProductShape::text() const {
-  return fmt::format("{} {}x{}x{} left {}{} right {}{}{}", c10::toString(type), rows, depth, columns, left_step, left_transposed ? " transposed" : "", right_step,
+  return fmt::format("float32 {}x{}x{} left {}{} right {}{}{}", rows, depth, columns, left_step, left_transposed ? " transposed" : "", right_step,
                      right_transposed ? " transposed" : "", bias ? " bias" : "");
 }
 
@@ -44,9 +41,17 @@ Product::Product(const ProductShape& shape) {
   set(&description_.operation, CUBLASLT_MATMUL_DESC_TRANSA, shape.right_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(&description_.operation, CUBLASLT_MATMUL_DESC_TRANSB, shape.left_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (shape.bias) set(&description_.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-  describe_matrix(description_.left, shape.type, shape.rows, shape.depth, shape.left_transposed, shape.left_step);
-  describe_matrix(description_.right, shape.type, shape.depth, shape.columns, shape.right_transposed, shape.right_step);
-  describe_matrix(description_.result, shape.type, shape.rows, shape.columns, false, shape.columns);
+  describe_matrix(description_.left, shape.rows, shape.depth, shape.left_transposed, shape.left_step);
+  describe_matrix(description_.right, shape.depth, shape.columns, shape.right_transposed, shape.right_step);
+  describe_matrix(description_.result, shape.rows, shape.columns, false, shape.columns);
+}
+
+void multiply(at::Tensor result, const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
+  if (bias.defined()) {
+    at::addmm_out(result, bias, left, right);
+  } else {
+    at::mm_out(result, left, right);
+  }
 }
 
 bool Product::is_aligned(const ProductOperands& operands) {

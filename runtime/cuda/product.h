@@ -15,13 +15,12 @@
 
 namespace dynrun::runtime::cuda {
 
-/// result[rows, columns] = left[rows, depth] @ right[depth, columns] (+ bias[columns]); the rows of the result lie side by side.
+/// result[rows, columns] = left[rows, depth] @ right[depth, columns] (+ bias[columns]) in float32; the rows of the result lie side by side.
 struct ProductShape {
   std::int64_t rows = 0, columns = 0, depth = 0;
   bool left_transposed = false, right_transposed = false;  // memory holds [depth, rows], [columns, depth]
   std::int64_t left_step = 0, right_step = 0;              // elements from a row of memory to the next
   bool bias = false;
-  c10::ScalarType type = c10::ScalarType::Float;  // float, half or bfloat16: of all matrices
 
   std::string text() const;
 };
@@ -64,6 +63,9 @@ class Product {
   Description description_;
   Kernel kernel_;
 };
+
+/// The same by libtorch: result = left @ right, and `bias` unless it is undefined.
+void multiply(at::Tensor result, const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias);
 
 /// The fastest way that was found.
 struct FastProduct {
