@@ -2,6 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 
 namespace at::native {
 // Exported by libtorch_cpu, declared in a header that is not installed (ATen/native/mkldnn/Matmul.h).
@@ -36,6 +40,20 @@ using PackLinearSignature = at::Tensor(const at::Tensor&, std::optional<std::int
 
 OptionalText algorithm_of(const Unary& unary) {
   return OptionalText(unary.algorithm);
+}
+
+/// Whether the processor is one for which libtorch lets oneDNN multiply: with AVX-512, even for float32.
+bool has_matmul() {
+  static const bool does = [] {
+    const at::Tensor a = at::ones({2, 2}, at::kFloat), result = at::empty({2, 2}, at::kFloat);
+    try {
+      at::native::mkldnn_matmul(a, a, result, 0, 1);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return does;
 }
 
 }  // namespace
@@ -95,7 +113,10 @@ at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at
 }
 
 void matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha) {
-  at::native::mkldnn_matmul(a, b, result, beta, alpha);
+  if (has_matmul()) return at::native::mkldnn_matmul(a, b, result, beta, alpha);
+  at::Tensor into = result;
+  if (a.dim() == 2) at::addmm_out(into, into, a, b, beta, alpha);
+  else at::baddbmm_out(into, into, a, b, beta, alpha);
 }
 
 }  // namespace dynrun::lowering::onednn

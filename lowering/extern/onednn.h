@@ -45,6 +45,7 @@ at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at
                       const std::optional<at::Tensor>& bias);
 
 /// result = beta * result + alpha * (a @ b), for two matrices or two batches of them; `result` is contiguous.
+/// By libtorch's own call on processors for which it does not let oneDNN multiply.
 void matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
 
 }  // namespace dynrun::lowering::onednn

@@ -1,5 +1,8 @@
 #include "lowering/loops/decompose.h"
 
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/tensor.h>
+
 #include <cmath>
 #include <limits>
 
@@ -221,6 +224,22 @@ void mish(RuleContext& c) {
   c.define(x * unary(PointOp::kTanh, unary(PointOp::kLog1p, unary(PointOp::kExp, x))));
 }
 
+/// How eager's gelu of dense tensors treats what is very large or a signed zero: oneDNN, which computes it on CPUs for some types, has a
+/// way of its own for each kind of processor.
+enum class GeluForm { kPlain, kHalves, kWhole };
+
+GeluForm asked_form(ScalarType dtype) {
+  const at::Tensor given = at::gelu(at::tensor({INFINITY, -0.0f}, at::kFloat).to(dtype)).to(at::kFloat);
+  const float* values = given.const_data_ptr<float>();
+  if (std::isnan(values[0])) return GeluForm::kWhole;
+  return std::signbit(values[1]) ? GeluForm::kPlain : GeluForm::kHalves;
+}
+
+GeluForm gelu_form(ScalarType dtype) {
+  static const GeluForm of_float = asked_form(ScalarType::Float), of_bfloat16 = asked_form(ScalarType::BFloat16);
+  return dtype == ScalarType::Float ? of_float : dtype == ScalarType::BFloat16 ? of_bfloat16 : GeluForm::kPlain;
+}
+
 void gelu(RuleContext& c) {
   need_float(c);
   Expr x = self(c);
@@ -231,11 +250,15 @@ void gelu(RuleContext& c) {
     c.define(number(0.5, x) * x * (number(1, x) + unary(PointOp::kTanh, inner)));
     return;
   }
-  Expr twice_share = number(1, x) + unary(PointOp::kErf, x * number(M_SQRT1_2, x));
-  // oneDNN, which computes eager's float32 and bfloat16, gives NaN for infinity; x - x is NaN there and zero elsewhere.
-  bool by_onednn = c.out().dtype == ScalarType::Float || c.out().dtype == ScalarType::BFloat16;
-  if (by_onednn && c.out().element_count() > 1 && c.type("self").is_contiguous()) twice_share = twice_share + (x - x);
-  c.define(x * twice_share * number(0.5, x));
+  const Expr share = unary(PointOp::kErf, x * number(M_SQRT1_2, x));
+  const Expr half = x * number(0.5, x);
+  const bool dense = c.out().device.is_cpu() && c.out().element_count() > 1 && c.type("self").is_contiguous();
+  switch (dense ? gelu_form(c.out().dtype) : GeluForm::kPlain) {
+    case GeluForm::kPlain: return c.define(half * (number(1, x) + share));
+    case GeluForm::kHalves: return c.define(half * share + half);
+    // x - x is NaN for infinity and zero elsewhere.
+    case GeluForm::kWhole: return c.define(x * (number(1, x) + share + (x - x)) * number(0.5, x));
+  }
 }
 
 void rsqrt(RuleContext& c) {
