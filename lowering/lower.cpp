@@ -5,6 +5,7 @@
 #include "graph/text.h"
 #include "graph/visit.h"
 #include "lowering/extern/library_kernel.h"
+#include "lowering/gpu/variants.h"
 #include "lowering/gradient_prefix.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
@@ -17,7 +18,6 @@
 #include "lowering/gpu/kernel_step.h"
 #include "lowering/gpu/products.h"
 #include "runtime/cuda/measure.h"
-#include "runtime/disk_cache.h"
 #endif
 
 namespace dynrun::lowering {
@@ -183,13 +183,7 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
 #endif
 }
 
-/// What may be done in two ways on a GPU.
-struct Variant {
-  bool channels_last = false;  // what convolutions give
-  bool align_linear = false;   // products of oddly many features in two parts
-};
-
-Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, Variant variant = {}) {
+Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, gpu::Variant variant = {}) {
   Program program = functionalise(*graph, examples, options);
   program.device = device_of(*graph);
   program.channels_last = variant.channels_last || options.gpu_trial == GpuTrial::kChannelsLast;
@@ -214,61 +208,14 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   return lowered;
 }
 
+/// In the fastest of the ways there are for its device.
+Lowered compile_fastest(const std::shared_ptr<const graph::Graph>& graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
 #ifdef DYNRUN_CUDA
-/// What was measured for a graph on devices of one kind, on disk.
-class KeptChoice {
- public:
-  KeptChoice(const graph::Graph& graph, int device) : key_(runtime::cuda::name_of(device) + "\n" + graph::print(graph)) {}
-
-  std::optional<Variant> find() const {
-    const std::optional<std::string> kept = runtime::DiskCache::instance().find(kKind, key_);
-    if (!kept || kept->size() != 2) return std::nullopt;
-    return Variant{kept->at(0) == 'y', kept->at(1) == 'y'};
+  if (device_of(*graph).is_cuda()) {
+    return gpu::compile_fastest(*graph, device_of(*graph).index(), examples, options, [&](gpu::Variant variant) { return compile(graph, examples, options, variant); });
   }
-
-  void keep(const Variant& best) const {
-    std::string text;
-    for (bool is : {best.channels_last, best.align_linear}) text += is ? 'y' : 'n';
-    runtime::DiskCache::instance().keep(kKind, key_, text);
-  }
-
- private:
-  static constexpr const char* kKind = "choice";
-  std::string key_;
-};
 #endif
-
-/// For the GPU: in the ways in which the whole graph is faster, which is measured, one after the other.
-Lowered compile_faster(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  auto has = [&](const char* name) {
-    return std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](const graph::Node& node) { return node.op.operator_name().name == name; });
-  };
-  if (!device_of(*graph).is_cuda()) return compile(std::move(graph), examples, options);
-#ifdef DYNRUN_CUDA
-  Variant best{has("aten::conv2d"), false};
-  const int device = device_of(*graph).index();
-  std::optional<KeptChoice> choice;
-  if (options.shared == nullptr && !options.dump) choice.emplace(*graph, device);
-  const std::optional<Variant> kept = choice ? choice->find() : std::nullopt;
-  Lowered chosen = compile(graph, examples, options, kept.value_or(best));
-  if (chosen.executable && kept) return chosen;
-  if (!chosen.executable) chosen = compile(graph, examples, options, best);
-  if (options.shared != nullptr || !chosen.repeatable || !runtime::cuda::can_measure()) return chosen;
-  std::optional<double> time;
-  auto try_another = [&](Variant variant) {
-    Lowered other = compile(graph, examples, options, variant);
-    if (!other.executable) return;
-    if (!time) time = runtime::cuda::seconds_of(*chosen.executable, examples, device);
-    const double other_time = runtime::cuda::seconds_of(*other.executable, examples, device);
-    if (other_time >= *time) return;
-    time = other_time, best = variant, chosen = std::move(other);
-  };
-  if (best.channels_last) try_another({false, false});
-  if (has("aten::linear")) try_another({best.channels_last, true});
-  if (time && choice) choice->keep(best);
-  return chosen;
-#endif
-  return compile(std::move(graph), examples, options);
+  return compile(graph, examples, options);
 }
 
 /// What comes before the first gradient is compiled by itself.
@@ -297,14 +244,14 @@ Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tenso
   if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());
 #ifdef NDEBUG
   try {
-    return compile_faster(graph, examples, options);
+    return compile_fastest(graph, examples, options);
   } catch (const std::exception& error) {
     // Our bug, and no reason to fail the program: libtorch's operators give the same result.
     if (options.dump) options.dump("graph lowering failed", error.what());
     return {runtime::make_replayer(graph), {}};
   }
 #else
-  return compile_faster(graph, examples, options);
+  return compile_fastest(graph, examples, options);
 #endif
 }
 

@@ -46,6 +46,8 @@ struct Options {
   /// Whether `dump` is to get "ptx": what the kernels would be on a GPU.
   bool wants_ptx = false;
   GpuTrial gpu_trial = GpuTrial::kNone;
+  /// Called with each way of compiling a graph of which measuring would choose one, when set: the runs leave no trace.
+  std::function<void(runtime::Executable& executable, const std::string& variant)> check;
   /// Called with the picture of what was made, when set.
   std::function<void(Picture picture)> draw;
 };

@@ -13,6 +13,7 @@
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
+#include "trace/verify.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
@@ -92,12 +93,6 @@ bool takes_tensors(python::Frame* frame) {
   return false;
 }
 
-/// While it lives nothing on this thread is recorded: operators may be implemented in Python, and those are not the program's.
-struct Quiet {
-  Quiet() { ++Engine::disabled_depth(); }
-  ~Quiet() { --Engine::disabled_depth(); }
-};
-
 /// What runs while it lives is neither recorded nor counted, and in no scope.
 struct NotOfProgram {
   NotOfProgram() = default;
@@ -113,6 +108,16 @@ struct NotOfProgram {
   const Scope outside = std::exchange(Scope::here(), Scope());
   const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
 };
+
+/// What measuring might have chosen gives what the operators give, or the program ends.
+void check_variant(const std::shared_ptr<const graph::Graph>& graph, const std::vector<at::Tensor>& inputs, runtime::Executable& executable, const std::string& variant) {
+  try {
+    const std::vector<at::Tensor> copies = trace::snapshot(inputs);
+    trace::verify_outputs(graph, copies, executable.run(inputs));
+  } catch (const trace::VerifyError& error) {
+    trace::end_program(fmt::format("compiled with {}: {}", variant, error.what()));
+  }
+}
 
 bool filter(python::Frame* frame) { return the_engine->wants(frame); }
 
@@ -483,6 +488,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
           if (options.contents[i] == 0) graph->inputs[i].kind = graph::InputKind::kActivation;
         }
         show_lowering(options);
+        if (options_.verify != 0) options.check = [&](runtime::Executable& executable, const std::string& variant) { check_variant(graph, inputs, executable, variant); };
         c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
         lowering::Lowered lowered = lowering::lower(graph, inputs, options);
         code.executable = std::move(lowered.executable);

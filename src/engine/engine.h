@@ -224,4 +224,12 @@ void start_engine(const DynrunOptions& options);
 /// Null, or what is wrong.
 const char* start_hook();
 
+/// While it lives nothing on this thread is recorded: operators may be implemented in Python, and those are not the program's.
+struct Quiet {
+  Quiet() { ++Engine::disabled_depth(); }
+  ~Quiet() { --Engine::disabled_depth(); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+};
+
 }  // namespace dynrun::engine

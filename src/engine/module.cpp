@@ -31,10 +31,8 @@ PyObject* disable_here(PyObject*, PyObject* on) {
 /// _apart(function, *arguments, **keywords): calls it with dynrun switched off.
 PyObject* call_apart(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   if (count < 1) return PyErr_Format(PyExc_TypeError, "_apart() needs a function");
-  ++Engine::disabled_depth();
-  PyObject* result = PyObject_Vectorcall(arguments[0], arguments + 1, static_cast<std::size_t>(count - 1), names);
-  --Engine::disabled_depth();
-  return result;
+  const Quiet quiet;
+  return PyObject_Vectorcall(arguments[0], arguments + 1, static_cast<std::size_t>(count - 1), names);
 }
 
 PyObject* measure(PyObject*, PyObject* on) {
@@ -108,7 +106,7 @@ PyObject* make_module() {
 }
 
 void run_part(const char* part, const char* function) {
-  ++Engine::disabled_depth();
+  const Quiet quiet;
   Ref parts = Ref::steal(PyDict_New());
   const std::string text(python_source(part).value_or("")), file = std::string("<dynrun>/") + part + ".py";
   Ref code = Ref::steal(Py_CompileString(text.c_str(), file.c_str(), Py_file_input));
@@ -123,7 +121,6 @@ void run_part(const char* part, const char* function) {
   PyObject* called = space && !PyErr_Occurred() ? PyDict_GetItemString(space, function) : nullptr;
   Ref result = called ? Ref::steal(PyObject_CallNoArgs(called)) : Ref();
   if (PyErr_Occurred()) PyErr_WriteUnraisable(called);
-  --Engine::disabled_depth();
 }
 
 }  // namespace dynrun::engine

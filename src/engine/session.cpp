@@ -93,11 +93,10 @@ python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
                                        why.line.file, why.line.line, why.line.function, info.cure);
   // Its constructor is Python code, which is not the program's.
   const Scope outside = std::exchange(Scope::here(), Scope());
-  ++Engine::disabled_depth();
+  const Quiet quiet;
   python::Ref kind = asked_for ? trace::import_path("torch._dynamo.exc:Unsupported") : python::Ref();
   PyErr_Clear();
   python::Ref error = python::Ref::steal(PyObject_CallFunction(kind ? kind.get() : PyExc_RuntimeError, "s", text.c_str()));
-  --Engine::disabled_depth();
   Scope::here() = outside;
   return error ? error : python::Ref::steal(PyErr_GetRaisedException());
 }
@@ -544,6 +543,11 @@ void Session::interrupted(vm::Machine&) {
   detach();
 }
 
+trace::ReplayResult Session::replay_quietly(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::Code& code, bool* returned) {
+  const Quiet quiet;
+  return trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), code, engine_.options().verify != 0, returned);
+}
+
 Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan) {
   close_gap();
   trace::Code& code = plan ? plan->code : segment.code;
@@ -557,11 +561,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   engine_.count_edge(last_row_, segment.row, last_break_);
   engine_.make_code_of(segment);
   const std::uint64_t start = segment.timed ? report::ticks() : 0;
-  ++Engine::disabled_depth();
-  trace::ReplayResult result =
-      trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), code, engine_.options().verify != 0, &returned);
-  --Engine::disabled_depth();
-  switch (result) {
+  switch (replay_quietly(segment, registers, std::move(inputs), code, &returned)) {
     case trace::ReplayResult::kDone: break;
     case trace::ReplayResult::kFailed:
       // An operator raises: the code itself shall, from where it stands.

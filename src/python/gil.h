@@ -1,5 +1,5 @@
 #pragma once
-// The interpreter lock, for a thread that may hold it already.
+// The interpreter lock: held by a thread that may hold it already, and given up for a while by one that does.
 
 #include <Python.h>
 
@@ -14,6 +14,18 @@ class Gil {
 
  private:
   PyGILState_STATE state_;
+};
+
+/// Other threads may run Python code while this lives, however its scope is left.
+class NoGil {
+ public:
+  NoGil() : thread_(PyEval_SaveThread()) {}
+  ~NoGil() noexcept(false) { PyEval_RestoreThread(thread_); }  // a thread that outlives the interpreter ends there
+  NoGil(const NoGil&) = delete;
+  NoGil& operator=(const NoGil&) = delete;
+
+ private:
+  PyThreadState* thread_;
 };
 
 }  // namespace dynrun::python

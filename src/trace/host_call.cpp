@@ -1,5 +1,6 @@
 // Host calls at replay time, and what follows when one raises.
 
+#include "python/gil.h"
 #include "runtime/executable.h"
 #include "trace/segment.h"
 #include "vm/hook.h"
@@ -85,15 +86,12 @@ std::vector<at::Tensor> values_at(const HostCall& call, const HostContext& conte
   before->outputs = call.values;
   context.random.restore();
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
-  PyThreadState* thread = PyEval_SaveThread();
-  std::vector<at::Tensor> values;
+  const python::NoGil released;
   try {
-    values = runtime::make_replayer(before)->run(context.inputs);
+    return runtime::make_replayer(before)->run(context.inputs);
   } catch (const std::exception&) {
-    values.clear();
+    return {};
   }
-  PyEval_RestoreThread(thread);
-  return values;
 }
 
 /// A Python error is set: puts the machine at the call, as if it had just been tried there.

@@ -44,7 +44,7 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
 
 /// Layouts and wrappers that a node cannot stand for.
 bool is_plain(const at::Tensor& tensor) {
-  if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_mkldnn() || tensor.is_nested()) return false;
+  if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_mkldnn() || tensor.is_nested() || !tensor.has_storage()) return false;
   constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
                                            c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                            c10::DispatchKey::Functionalize});

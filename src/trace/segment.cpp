@@ -3,10 +3,12 @@
 #include "report/clock.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/gil.h"
 #include "python/text.h"
 #include "runtime/dispatch.h"
 #include "runtime/random_state.h"
 #include "trace/shape_plans.h"
+#include "trace/verify.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -226,113 +228,6 @@ bool return_from_top(vm::Machine& machine, PyObject* value) {
 
 namespace {
 
-/// A replay that does not do what the operators do: our bug, said at once.
-struct VerifyError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Memory that one or several storages lie in: two of them may share it behind torch's back, by way of numpy.
-struct Memory {
-  const char *begin, *end;
-  at::Tensor copy;  // bytes
-};
-
-std::vector<Memory> copy_memory(const std::vector<at::Tensor>& inputs) {
-  std::vector<Memory> ranges, merged;
-  for (const at::Tensor& input : inputs) {
-    auto* begin = static_cast<const char*>(input.storage().data());
-    if (input.is_cpu() && begin) ranges.push_back({begin, begin + input.storage().nbytes(), {}});
-  }
-  std::sort(ranges.begin(), ranges.end(), [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
-  for (const Memory& range : ranges) {
-    if (!merged.empty() && range.begin < merged.back().end) merged.back().end = std::max(merged.back().end, range.end);
-    else if (range.begin != range.end) merged.push_back(range);
-  }
-  for (Memory& memory : merged) {
-    memory.copy = at::empty({memory.end - memory.begin}, at::kByte);
-    std::memcpy(memory.copy.data_ptr(), memory.begin, static_cast<std::size_t>(memory.end - memory.begin));
-  }
-  return merged;
-}
-
-/// A storage as `original` is, over the copy of its memory; without memory (meta tensors, no elements) one of its own.
-c10::Storage copy_storage(const at::Tensor& original, const std::vector<Memory>& memories) {
-  auto bytes = static_cast<std::int64_t>(original.storage().nbytes());
-  auto* begin = static_cast<const char*>(original.storage().data());
-  auto memory = std::find_if(memories.begin(), memories.end(), [&](const Memory& m) { return m.begin <= begin && begin < m.end; });
-  if (!original.is_cpu() || !begin || memory == memories.end()) {
-    at::Tensor whole = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(original.device()));
-    whole.copy_(at::empty({0}, whole.options()).set_(original.storage(), 0, {bytes}, {1}));
-    return whole.storage();
-  }
-  char* place = static_cast<char*>(memory->copy.data_ptr()) + (begin - memory->begin);
-  return at::from_blob(place, {bytes}, [kept = memory->copy](void*) {}, at::kByte).storage();
-}
-
-/// Copies of the inputs before the run, with the sharing among them kept.
-std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
-  std::unordered_map<const void*, c10::Storage> storages;
-  std::vector<at::Tensor> copies;
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
-  at::AutoDispatchBelowADInplaceOrView below;
-  const std::vector<Memory> memories = copy_memory(inputs);
-  for (const at::Tensor& input : inputs) {
-    c10::InferenceMode mode(input.is_inference());
-    auto [at, fresh] = storages.try_emplace(input.storage().unsafeGetStorageImpl());
-    if (fresh) at->second = copy_storage(input, memories);
-    at::Tensor copy = at::empty({0}, input.options()).set_(at->second, input.storage_offset(), input.sizes(), input.strides());
-    if (input.is_conj()) copy._set_conj(true);
-    if (input.is_neg()) copy._set_neg(true);
-    if (input.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
-    // `data` of an inference tensor, asked for outside of inference mode, counts its versions: it may be written there.
-    if (input.is_inference() && input.unsafeGetTensorImpl()->version_counter().enabled()) {
-      const c10::InferenceMode outside(false);
-      copy = copy.variable_data();
-    }
-    copies.push_back(copy);
-  }
-  return copies;
-}
-
-/// Memory that nobody has written: two runs need not find the same in it.
-bool is_uninitialised(const graph::Graph& graph, graph::ValueId value) {
-  int writers = 0;
-  bool empty = false;
-  for (const graph::Node& node : graph.nodes) {
-    if (std::find(node.outputs.begin(), node.outputs.end(), value) == node.outputs.end()) continue;
-    writers++;
-    const std::string& name = node.op.schema().name();
-    empty = name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0;
-  }
-  return empty && writers == 1;
-}
-
-/// Runs the recorded operators on the copies and compares: outputs, and what was written.
-void verify_outputs(const Segment& segment, const std::vector<at::Tensor>& copies, const std::vector<at::Tensor>& outputs) {
-  if (segment.graph->any_grad_mode() && std::any_of(outputs.begin(), outputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
-  c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> expected;
-  try {
-    expected = runtime::make_replayer(segment.graph)->run(copies);
-  } catch (const std::exception& error) {
-    throw VerifyError(std::string("the operators raise where the segment did not: ") + error.what());
-  }
-  for (std::size_t i = 0; i < outputs.size(); i++) {
-    if (is_uninitialised(*segment.graph, segment.graph->outputs[i])) continue;
-    const at::Tensor &got = outputs[i], &want = expected[i];
-    bool low = got.scalar_type() == at::kBFloat16 || got.scalar_type() == at::kHalf;
-    bool wide = got.scalar_type() == at::kDouble;
-    double relative = low ? 1.6e-2 : wide ? 1e-7 : 1e-3, absolute = low ? 1e-2 : wide ? 1e-7 : 1e-3;
-    bool same = got.sizes() == want.sizes() && got.strides() == want.strides() && got.scalar_type() == want.scalar_type() &&
-                (got.is_meta() || at::allclose(got.detach().is_floating_point() || got.is_complex() ? got.detach() : got.detach().to(at::kDouble),
-                             want.detach().is_floating_point() || want.is_complex() ? want.detach() : want.detach().to(at::kDouble), relative, absolute, true));
-    if (same) continue;
-    auto form = [](const at::Tensor& tensor) { return fmt::format("{}[{}] strides [{}]", toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", ")); };
-    throw VerifyError(fmt::format("output {} ({}) of the segment, {}, differs from the operators' own result, {}", i,
-                                  segment.graph->values[static_cast<std::size_t>(segment.graph->outputs[i])].name, form(got), form(want)));
-  }
-}
-
 /// The operators themselves, after what was compiled for them failed and nothing that can be seen has changed: null when they
 /// raise too. Else it is our bug, which only --verify may report.
 std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const Code& code, const std::vector<at::Tensor>& inputs, bool verify, std::vector<at::Tensor>& outputs) {
@@ -343,20 +238,8 @@ std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const
   } catch (...) {
     return nullptr;
   }
-  if (!verify) return replayer;
-  std::fprintf(stderr, "dynrun: --verify: a replay cannot run, though its operators can\n");
-  std::abort();
-}
-
-/// Only --verify: a replay that raised must not have written anything, because its code runs again. `copies`: what the inputs were.
-void verify_unwritten(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& copies) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < copies.size(); i++) {
-    const at::Tensor now = inputs[i].resolve_conj().resolve_neg().contiguous(), before = copies[i].resolve_conj().resolve_neg().contiguous();
-    if (now.nbytes() == before.nbytes() && std::memcmp(now.const_data_ptr(), before.const_data_ptr(), now.nbytes()) == 0) continue;
-    std::fprintf(stderr, "dynrun: --verify: a replay raised after it had written an outside tensor\n");
-    std::abort();
-  }
+  if (verify) end_program("a replay cannot run, though its operators can");
+  return replayer;
 }
 
 /// Runs the operators on copies: at sizes that they never ran at one may raise after another has written an outside tensor. Throws
@@ -400,6 +283,20 @@ std::shared_ptr<runtime::Executable> tried_on_copies(const Segment& segment, std
   random.restore();
   return executable;
 }
+
+/// Keeps what autocast casts out of its cache while it lives, where a segment sets autocast itself.
+class AutocastCache {
+ public:
+  explicit AutocastCache(bool off) : before_(at::autocast::is_autocast_cache_enabled()) {
+    if (off) at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~AutocastCache() { at::autocast::set_autocast_cache_enabled(before_); }
+  AutocastCache(const AutocastCache&) = delete;
+  AutocastCache& operator=(const AutocastCache&) = delete;
+
+ private:
+  bool before_;
+};
 
 bool have_types(const std::vector<at::Tensor>& tensors, const std::vector<graph::TensorType>& types) {
   for (std::size_t i = 0; i < tensors.size(); i++) {
@@ -564,6 +461,77 @@ bool enter_frames(const std::vector<FrameRecipe>& frames, int kept, const Handli
   return true;
 }
 
+namespace {
+
+/// Runs a segment's code, or its operators where that cannot be, while other threads run.
+ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, Code& code, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
+  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
+  const python::NoGil released;
+  bool failed = false;
+  WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
+  std::vector<at::Tensor> copies;
+  try {
+    const c10::WarningUtils::WarningHandlerGuard noted(&note);
+    if (verify) copies = snapshot(inputs);
+    if (code.untried || code.unproven) rehearse(segment, inputs);
+    code.untried = false;
+    if (segment.writes_outside && segment.backend == 0 && !executable->replays_operators() && code.rehearsed.lock() != executable) {
+      executable = tried_on_copies(segment, std::move(executable), inputs, random);
+      const python::Gil held;
+      code.executable = executable;
+      code.rehearsed = executable;
+    }
+    const AutocastCache cache(segment.sets_autocast);
+    const std::uint64_t start = segment.timed ? report::ticks() : 0;
+    outputs = executable->run(inputs);
+    if (segment.timed) segment.code_ticks += report::ticks() - start;
+    if (verify && segment.drawn_from.empty()) verify_outputs(segment.graph, copies, outputs);
+  } catch (const VerifyError& error) {
+    end_program(error.what());
+  } catch (const c10::Error& error) {
+    // No program makes libtorch's own assertions fail: a node that was built wrong would only be slow, and never be seen.
+    const char* text = error.what_without_backtrace();
+    if (verify && std::string_view(text).find("INTERNAL ASSERT") != std::string_view::npos) end_program(fmt::format("a replay cannot run: {}", text));
+    failed = true;
+  } catch (const runtime::ForeignError&) {
+    return ReplayResult::kRaised;
+  } catch (...) {
+    failed = true;
+  }
+  if (note.warned && !segment.writes_outside) {
+    random.restore();
+    return ReplayResult::kFailed;
+  }
+  if (failed) {
+    if (verify && segment.writes_outside) verify_unwritten(inputs, copies);
+    random.restore();
+    executable = run_operators(segment, code, inputs, verify, outputs);
+    if (!executable) {
+      random.restore();
+      return ReplayResult::kFailed;
+    }
+    const python::Gil held;
+    code.executable = std::move(executable);
+  }
+  if (!code.expected.empty()) code.as_expected = code.as_expected && have_types(outputs, code.expected);
+  match_traits(segment, inputs, outputs);
+  return ReplayResult::kDone;
+}
+
+/// The outputs of a segment without operators: tensors that it was given.
+std::vector<at::Tensor> passed_on(const graph::Graph& graph, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> outputs;
+  for (graph::ValueId output : graph.outputs) {
+    for (std::size_t i = 0; i < graph.inputs.size(); i++) {
+      if (graph.inputs[i].value == output) outputs.push_back(inputs[i]);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace
+
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
                     const std::vector<Ref>& hosts, std::vector<at::Tensor> inputs, Code& code, bool verify, bool* returned) {
   *returned = false;
@@ -576,77 +544,11 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   segment.host.swap_generators(registers, hosts);
   std::vector<at::Tensor> outputs;
   const runtime::RandomState random(segment.drawn_from);
-  if (!segment.graph->nodes.empty()) {
-    c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
-    PyThreadState* thread = PyEval_SaveThread();
-    bool failed = false, raised = false;
-    std::shared_ptr<runtime::Executable> executable = code.executable;  // another thread may lower the segment again meanwhile
-    WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
-    std::vector<at::Tensor> copies;
-    try {
-      const c10::WarningUtils::WarningHandlerGuard noted(&note);
-      if (verify) copies = snapshot(inputs);
-      if (code.untried || code.unproven) rehearse(segment, inputs);
-      code.untried = false;
-      if (segment.writes_outside && segment.backend == 0 && !executable->replays_operators() && code.rehearsed.lock() != executable) {
-        executable = tried_on_copies(segment, std::move(executable), inputs, random);
-        code.executable = executable;
-        code.rehearsed = executable;
-      }
-      bool cache = at::autocast::is_autocast_cache_enabled();
-      if (segment.sets_autocast) at::autocast::set_autocast_cache_enabled(false);
-      try {
-        const std::uint64_t start = segment.timed ? report::ticks() : 0;
-        outputs = executable->run(inputs);
-        if (segment.timed) segment.code_ticks += report::ticks() - start;
-      } catch (...) {
-        at::autocast::set_autocast_cache_enabled(cache);
-        throw;
-      }
-      at::autocast::set_autocast_cache_enabled(cache);
-      if (verify && segment.drawn_from.empty()) verify_outputs(segment, copies, outputs);
-    } catch (const VerifyError& error) {
-      std::fprintf(stderr, "dynrun: --verify: %s\n", error.what());
-      std::abort();
-    } catch (const c10::Error& error) {
-      // No program makes libtorch's own assertions fail: a node that was built wrong would only be slow, and never be seen.
-      if (verify && std::string_view(error.what_without_backtrace()).find("INTERNAL ASSERT") != std::string_view::npos) {
-        std::fprintf(stderr, "dynrun: --verify: a replay cannot run: %s\n", error.what_without_backtrace());
-        std::abort();
-      }
-      failed = true;
-    } catch (const runtime::ForeignError&) {
-      raised = true;
-    } catch (...) {
-      failed = true;
-    }
-    if (raised) {
-      PyEval_RestoreThread(thread);
-      return ReplayResult::kRaised;
-    }
-    if (note.warned && !segment.writes_outside) {
-      random.restore();
-      executable = nullptr;
-    } else if (failed) {
-      if (verify && segment.writes_outside) verify_unwritten(inputs, copies);
-      random.restore();
-      executable = run_operators(segment, code, inputs, verify, outputs);
-      if (!executable) random.restore();
-    }
-    if (executable && !code.expected.empty()) code.as_expected = code.as_expected && have_types(outputs, code.expected);
-    if (executable) match_traits(segment, inputs, outputs);
-    PyEval_RestoreThread(thread);
-    if (!executable) {
-      segment.host.swap_generators(registers, hosts);
-      return ReplayResult::kFailed;
-    }
-    if (failed) code.executable = std::move(executable);
-  } else {
-    for (graph::ValueId output : segment.graph->outputs) {
-      for (std::size_t i = 0; i < segment.graph->inputs.size(); i++) {
-        if (segment.graph->inputs[i].value == output) outputs.push_back(inputs[i]);
-      }
-    }
+  if (segment.graph->nodes.empty()) {
+    outputs = passed_on(*segment.graph, inputs);
+  } else if (ReplayResult ran = run_code(segment, inputs, code, random, verify, outputs); ran != ReplayResult::kDone) {
+    if (ran == ReplayResult::kFailed) segment.host.swap_generators(registers, hosts);
+    return ran;
   }
   if (segment.host_calls.empty()) inputs.clear();
   Kitchen kitchen(segment.recipes, registers, hosts, outputs);

@@ -139,6 +139,19 @@ def flat(value):
     return [value] if isinstance(value, torch.Tensor) else [tensor for item in value for tensor in flat(item)]
 
 
+def exact(dynrun, function, args):
+    with dynrun.disable():
+        return flat(function(*(arg.double() if arg.is_floating_point() else arg for arg in args)))
+
+
+def is_nearer(got, eager, reference):
+    """Whether what half types give is nearer to the exact result than eager's: libraries have kernels that round sums as they grow."""
+    if got.dtype not in HALVES or got.shape != eager.shape:
+        return False
+    ours, theirs = ((value.double() - reference()).abs() for value in (got, eager))
+    return bool(ours.max() <= theirs.max() and ours.norm() <= theirs.norm())
+
+
 def check(dynrun, function, args, tolerance):
     """What is wrong with the replays; empty where nothing is. On a CPU, whose sums of half types are rounded in another order, they
     are only made."""
@@ -148,11 +161,12 @@ def check(dynrun, function, args, tolerance):
     compiled = dynrun.compile(function)
     outputs = [flat(compiled(*args)) for _ in range(5)]
     for got in outputs[-2:] if outputs[0][0].is_cuda else ():
-        for a, b in zip(got, expected, strict=True):
+        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
             try:
                 torch.testing.assert_close(a, b, **tolerance)
             except AssertionError as error:
-                return str(error)
+                if not is_nearer(a, b, lambda i=i: exact(dynrun, function, args)[i]):
+                    return str(error)
             if a.stride() != b.stride():
                 return f"strides {a.stride()}, not {b.stride()}"
     for last, before, given in zip(outputs[-1], outputs[-2], expected, strict=True):

@@ -1,0 +1,70 @@
+#include "lowering/gpu/variants.h"
+
+#include "graph/text.h"
+#include "runtime/cuda/measure.h"
+#include "runtime/disk_cache.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace dynrun::lowering::gpu {
+namespace {
+
+/// What was measured for a graph on devices of one kind, on disk.
+class KeptChoice {
+ public:
+  KeptChoice(const graph::Graph& graph, int device) : key_(runtime::cuda::name_of(device) + "\n" + graph::print(graph)) {}
+
+  std::optional<Variant> find() const {
+    const std::optional<std::string> kept = runtime::DiskCache::instance().find(kKind, key_);
+    if (!kept || kept->size() != 2) return std::nullopt;
+    return Variant{kept->at(0) == 'y', kept->at(1) == 'y'};
+  }
+
+  void keep(const Variant& best) const {
+    std::string text;
+    for (bool is : {best.channels_last, best.align_linear}) text += is ? 'y' : 'n';
+    runtime::DiskCache::instance().keep(kKind, key_, text);
+  }
+
+ private:
+  static constexpr const char* kKind = "choice";
+  std::string key_;
+};
+
+std::string describe(const Variant& variant) {
+  return std::string(variant.channels_last ? "channels last" : "layouts as they are") + (variant.align_linear ? ", linear in two parts" : "");
+}
+
+}  // namespace
+
+Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at::Tensor> examples, const Options& options, const std::function<Lowered(Variant)>& compile) {
+  auto has = [&](const char* name) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.op.operator_name().name == name; });
+  };
+  Variant best{has("aten::conv2d"), false};
+  std::optional<KeptChoice> choice;
+  if (options.shared == nullptr && !options.dump && !options.check) choice.emplace(graph, device);
+  const std::optional<Variant> kept = choice ? choice->find() : std::nullopt;
+  Lowered chosen = compile(kept.value_or(best));
+  if (chosen.executable && kept) return chosen;
+  if (!chosen.executable) chosen = compile(best);
+  if (options.shared != nullptr || !chosen.repeatable || !runtime::cuda::can_measure()) return chosen;
+  if (options.check) options.check(*chosen.executable, describe(best));
+  std::optional<double> time;
+  auto try_another = [&](Variant variant) {
+    Lowered other = compile(variant);
+    if (!other.executable) return;
+    if (options.check) options.check(*other.executable, describe(variant));
+    if (!time) time = runtime::cuda::seconds_of(*chosen.executable, examples, device);
+    const double other_time = runtime::cuda::seconds_of(*other.executable, examples, device);
+    if (other_time >= *time) return;
+    time = other_time, best = variant, chosen = std::move(other);
+  };
+  if (best.channels_last) try_another({false, false});
+  if (has("aten::linear")) try_another({best.channels_last, true});
+  if (time && choice) choice->keep(best);
+  return chosen;
+}
+
+}  // namespace dynrun::lowering::gpu

@@ -1,0 +1,17 @@
+#pragma once
+// What may be done in two ways on a GPU, and which is faster there.
+
+#include "lowering/lower.h"
+
+namespace dynrun::lowering::gpu {
+
+struct Variant {
+  bool channels_last = false;  // what convolutions give
+  bool align_linear = false;   // products of oddly many features in two parts
+};
+
+/// Compiles the graph in the ways it has, one after the other, and keeps the one whose runs take the least time; what was found is kept on
+/// disk. `compile` gives no executable for a variant that changes nothing. Under `options.check` every variant is compiled and checked.
+Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at::Tensor> examples, const Options& options, const std::function<Lowered(Variant)>& compile);
+
+}  // namespace dynrun::lowering::gpu
