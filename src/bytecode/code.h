@@ -38,6 +38,9 @@ struct Code {
   std::vector<ExceptionHandler> handlers;
   std::int32_t locals_count = 0;  // co_nlocalsplus
   bool has_backward_jump = false;
+  /// By local: the first instruction of the loops whose turns count it up or down, take it from an iterator; kNoLoop where there is none.
+  std::vector<std::int32_t> counted_from;
+  static constexpr std::int32_t kNoLoop = INT32_MAX;
   mutable std::vector<DynrunInlineCache> caches;  // by Instruction::cache
   bool supported = true;                          // false: holds an opcode that the VM cannot run yet
   mutable std::vector<bool> handed_over;          // test mode: by instruction, whether its boundary went to CPython's evaluator

@@ -1,6 +1,7 @@
 // Decodes CPython 3.12 bytecode. Other versions get a file of their own beside this one.
 
 #include "bytecode/code.h"
+#include "bytecode/counters.h"
 
 #include <Python.h>
 
@@ -175,6 +176,7 @@ const Code* detail::decode_new(PyCodeObject* object) {
     int units = static_cast<int>(PyBytes_GET_SIZE(bytes) / 2);
     decode_instructions(code.get(), reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(bytes)), units);
     decode_handlers(code.get(), units);
+    if (code->has_backward_jump) find_counters(*code);
     Py_DECREF(bytes);
     stored = store_extra(object, code.get());
   }

@@ -168,6 +168,7 @@ class Recorder {
   HostId host_of(PyObject* object);
   bool is_loop_index(std::size_t depth, std::size_t slot) const;
   bool wants_host(PyObject* object, guards::SourceId source);
+  bool is_counter(guards::SourceId source) const;
   HostId read_host(PyObject* object, guards::SourceId source);
   /// Makes the object in a slot that of a host value.
   void adopt_host(PyObject** slot, HostId id);

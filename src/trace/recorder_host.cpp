@@ -39,12 +39,21 @@ HostId Recorder::host_of(PyObject* object) {
   return at != hosts_.end() ? at->second.second : host_.constant(object);
 }
 
-/// Numbers and texts that were another one before; and what lives across a break and is rarely the same twice: floats, texts that
-/// were computed.
+/// Whether a loop that has begun, and may be over, gives the local that this is another number on each of its turns.
+bool Recorder::is_counter(SourceId source) const {
+  if (guards_.kind(source) != guards::SourceKind::kLocal || !limits_.varying) return false;
+  const guards::Program::Root root = guards_.root_of(source);
+  const auto& [code, pc] = segment_->entry.frames[static_cast<std::size_t>(root.depth)];
+  return code->has_backward_jump && pc >= code->counted_from[static_cast<std::size_t>(root.slot)];
+}
+
+/// Numbers and texts that were another one before, or will be; and what lives across a break and is rarely the same twice: floats,
+/// texts that were computed.
 bool Recorder::wants_host(PyObject* object, SourceId source) {
   if (!is_operand(object) || source == guards::kNoSource) return false;
   if (PyFloat_CheckExact(object) && std::isnan(PyFloat_AS_DOUBLE(object))) return false;  // containers find it by identity: no copies
   if (limits_.varying && !limits_.varying->empty() && limits_.varying->count(guards_.describe(source))) return true;
+  if (PyLong_CheckExact(object) && is_counter(source)) return true;
   bool after_break = segment_->entry.frames.back().second > 0;
   guards::SourceKind kind = guards_.kind(source);
   if (PyUnicode_CheckExact(object)) return after_break && kind == guards::SourceKind::kStack && !PyUnicode_CHECK_INTERNED(object);
