@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many segments functions get whose sizes change. Run as `dynrun tests/lang/sizes.py [--filter=NAME]`."""
+"""How many segments functions get whose sizes and counters change. Run as `dynrun tests/lang/sizes.py [--filter=NAME]`."""
 
 import gc
 import pathlib
@@ -177,7 +177,30 @@ def numbers_of_tensors_at_changing_sizes():
     assert segments(function, [(torch.randn(n, 4), torch.randint(1, n, (3,))) for n in (6, 6, 7, 9, 5, 12, 6)]) <= 2
 
 
-CASES = [sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+def a_while_over_a_value_called_again():
+    def function(x):
+        turns = 0
+        while x.sum() < 1000:
+            x = x * 1.01 + 0.01
+            turns += 1
+        return x * turns
+
+    torch.manual_seed(0)
+    assert segments(function, [(torch.rand(8),) for _ in range(6)]) <= 5
+
+
+def a_python_loop_over_a_module():
+    layer = torch.nn.Linear(4, 4)
+
+    def function(x, turns):
+        for i in range(turns):
+            x = torch.tanh(layer(x)) * (i % 3) + x * 0.5
+        return x, i
+
+    assert segments(function, [(torch.ones(2, 4), turns) for turns in (3000, 1500, 2000, 3000)]) <= 8
+
+
+CASES = [a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
