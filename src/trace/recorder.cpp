@@ -74,17 +74,49 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
       else if (wants_host(object, source) || is_loop_index(depth, i)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
+      else if (is_loop_tuple(depth, i)) adopt_items(&entry_[depth].activation->stack_base()[i], source);
       else learn_external(object, source);
     }
   }
 }
 
-/// A number that an iterator just gave, on the stack where the segment begins: another one on the next turn.
-bool Recorder::is_loop_index(std::size_t depth, std::size_t slot) const {
+/// Whether the slot holds what an iterator just gave, on the stack where the segment begins: something else on the next turn.
+bool Recorder::is_loop_item(std::size_t depth, std::size_t slot) const {
   const auto& [code, pc] = segment_->entry.frames.back();
   const bool just_given = pc > 0 && code->instructions[static_cast<std::size_t>(pc) - 1].opcode == bytecode::Opcode::kForIter;
-  const std::vector<PyObject*>& stack = entry_[depth].stack;
-  return just_given && limits_.varying && depth + 1 == entry_.size() && slot + 1 == stack.size() && PyLong_CheckExact(stack.back());
+  return just_given && limits_.varying && depth + 1 == entry_.size() && slot + 1 == entry_[depth].stack.size();
+}
+
+bool Recorder::is_loop_index(std::size_t depth, std::size_t slot) const { return is_loop_item(depth, slot) && PyLong_CheckExact(entry_[depth].stack.back()); }
+
+/// A tuple with numbers that is about to be taken apart: `for i, x in enumerate(...)`.
+bool Recorder::is_loop_tuple(std::size_t depth, std::size_t slot) const {
+  PyObject* tuple = entry_[depth].stack[slot];
+  if (!is_loop_item(depth, slot) || !PyTuple_CheckExact(tuple)) return false;
+  const auto& [code, pc] = segment_->entry.frames.back();
+  const bytecode::Instruction& next = code->instructions[static_cast<std::size_t>(pc)];
+  if (next.opcode != bytecode::Opcode::kUnpackSequence || next.argument != PyTuple_GET_SIZE(tuple)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    if (PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i))) return true;
+  }
+  return false;
+}
+
+/// Puts a tuple of its own in the place of one from outside, with host values for its numbers: nobody sees which tuple it was.
+void Recorder::adopt_items(PyObject** slot, guards::SourceId source) {
+  PyObject* tuple = *slot;
+  Ref copy = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(tuple)));
+  if (!learn_external(tuple, source) || !copy) return;
+  guards_.check_length(source, PyTuple_GET_SIZE(tuple));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    PyObject*& item = PyTuple_GET_ITEM(copy.get(), i);
+    item = Py_NewRef(PyTuple_GET_ITEM(tuple, i));
+    const guards::SourceId path = guards_.read(SourceKind::kSequenceItem, source, static_cast<std::int32_t>(i), nullptr);
+    if (PyLong_CheckExact(item) || wants_host(item, path)) adopt_host(&item, read_host(item, path));
+    else if (!learn_external(item, path)) return;
+  }
+  learn_fresh(copy.get());
+  const Ref old = Ref::steal(std::exchange(*slot, copy.release()));
 }
 
 /// The tuple of *args is made for the call too; its items may be host values.

@@ -166,7 +166,10 @@ class Recorder {
   /// A number or text that host values can be computed from: itself one, or a constant of exact type int, float or str.
   bool is_operand(PyObject* object) const;
   HostId host_of(PyObject* object);
+  bool is_loop_item(std::size_t depth, std::size_t slot) const;
   bool is_loop_index(std::size_t depth, std::size_t slot) const;
+  bool is_loop_tuple(std::size_t depth, std::size_t slot) const;
+  void adopt_items(PyObject** slot, guards::SourceId source);
   bool wants_host(PyObject* object, guards::SourceId source);
   bool is_counter(guards::SourceId source) const;
   HostId read_host(PyObject* object, guards::SourceId source);

@@ -200,7 +200,21 @@ def a_python_loop_over_a_module():
     assert segments(function, [(torch.ones(2, 4), turns) for turns in (3000, 1500, 2000, 3000)]) <= 8
 
 
-CASES = [a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+def a_loop_that_takes_tuples_apart():
+    data = list(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)))
+
+    def function(x):
+        seen = 0
+        for i, (j, d) in enumerate(zip(range(5, 305), data)):
+            x = x * 0.9 + d
+            if x.sum() > 0:
+                seen += i - j
+        return x, seen
+
+    assert segments(function, [(torch.ones(4) * n,) for n in range(4)]) <= 6
+
+
+CASES = [a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
