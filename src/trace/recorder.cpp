@@ -74,7 +74,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
       else if (wants_host(object, source) || is_loop_index(depth, i)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
-      else if (is_loop_tuple(depth, i)) adopt_items(&entry_[depth].activation->stack_base()[i], source);
+      else if (is_loop_tuple(depth, i)) adopt_loop_tuple(depth, i, source);
       else learn_external(object, source);
     }
   }
@@ -89,34 +89,64 @@ bool Recorder::is_loop_item(std::size_t depth, std::size_t slot) const {
 
 bool Recorder::is_loop_index(std::size_t depth, std::size_t slot) const { return is_loop_item(depth, slot) && PyLong_CheckExact(entry_[depth].stack.back()); }
 
+namespace {
+
+bool holds_number(PyObject* object) {
+  if (!PyTuple_CheckExact(object)) return PyLong_CheckExact(object);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
+    if (holds_number(PyTuple_GET_ITEM(object, i))) return true;
+  }
+  return false;
+}
+
+bool takes_apart(const bytecode::Instruction& in, PyObject* object) {
+  return in.opcode == bytecode::Opcode::kUnpackSequence && PyTuple_CheckExact(object) && in.argument == PyTuple_GET_SIZE(object);
+}
+
+bool stores_one(const bytecode::Instruction& in) {
+  using bytecode::Opcode;
+  return in.opcode == Opcode::kStoreFast || in.opcode == Opcode::kStoreName || in.opcode == Opcode::kStoreGlobal || in.opcode == Opcode::kStoreDeref;
+}
+
+}  // namespace
+
 /// A tuple with numbers that is about to be taken apart: `for i, x in enumerate(...)`.
 bool Recorder::is_loop_tuple(std::size_t depth, std::size_t slot) const {
   PyObject* tuple = entry_[depth].stack[slot];
   if (!is_loop_item(depth, slot) || !PyTuple_CheckExact(tuple)) return false;
   const auto& [code, pc] = segment_->entry.frames.back();
-  const bytecode::Instruction& next = code->instructions[static_cast<std::size_t>(pc)];
-  if (next.opcode != bytecode::Opcode::kUnpackSequence || next.argument != PyTuple_GET_SIZE(tuple)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-    if (PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i))) return true;
-  }
-  return false;
+  return takes_apart(code->instructions[static_cast<std::size_t>(pc)], tuple) && holds_number(tuple);
 }
 
-/// Puts a tuple of its own in the place of one from outside, with host values for its numbers: nobody sees which tuple it was.
-void Recorder::adopt_items(PyObject** slot, guards::SourceId source) {
+void Recorder::adopt_loop_tuple(std::size_t depth, std::size_t slot, guards::SourceId source) {
+  const auto& [code, at] = segment_->entry.frames.back();
+  const bytecode::Instruction* pc = &code->instructions[static_cast<std::size_t>(at)];
+  adopt_items(&entry_[depth].activation->stack_base()[slot], source, pc);
+}
+
+/// Puts a tuple of its own in the place of one from outside, with host values for its numbers: the instruction at `pc` takes it apart, so
+/// nobody sees which tuple it was. Leaves `pc` behind the targets, as far as they are plain.
+bool Recorder::adopt_items(PyObject** slot, guards::SourceId source, const bytecode::Instruction*& pc) {
   PyObject* tuple = *slot;
   Ref copy = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(tuple)));
-  if (!learn_external(tuple, source) || !copy) return;
+  if (!learn_external(tuple, source) || !copy) return false;
   guards_.check_length(source, PyTuple_GET_SIZE(tuple));
+  ++pc;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
     PyObject*& item = PyTuple_GET_ITEM(copy.get(), i);
     item = Py_NewRef(PyTuple_GET_ITEM(tuple, i));
     const guards::SourceId path = guards_.read(SourceKind::kSequenceItem, source, static_cast<std::int32_t>(i), nullptr);
+    if (takes_apart(*pc, item)) {
+      if (!adopt_items(&item, path, pc)) return false;
+      continue;
+    }
     if (PyLong_CheckExact(item) || wants_host(item, path)) adopt_host(&item, read_host(item, path));
-    else if (!learn_external(item, path)) return;
+    else if (!learn_external(item, path)) return false;
+    if (stores_one(*pc)) ++pc;
   }
   learn_fresh(copy.get());
   const Ref old = Ref::steal(std::exchange(*slot, copy.release()));
+  return true;
 }
 
 /// The tuple of *args is made for the call too; its items may be host values.

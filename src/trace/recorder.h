@@ -169,7 +169,8 @@ class Recorder {
   bool is_loop_item(std::size_t depth, std::size_t slot) const;
   bool is_loop_index(std::size_t depth, std::size_t slot) const;
   bool is_loop_tuple(std::size_t depth, std::size_t slot) const;
-  void adopt_items(PyObject** slot, guards::SourceId source);
+  void adopt_loop_tuple(std::size_t depth, std::size_t slot, guards::SourceId source);
+  bool adopt_items(PyObject** slot, guards::SourceId source, const bytecode::Instruction*& pc);
   bool wants_host(PyObject* object, guards::SourceId source);
   bool is_counter(guards::SourceId source) const;
   HostId read_host(PyObject* object, guards::SourceId source);
