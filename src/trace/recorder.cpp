@@ -113,7 +113,7 @@ bool stores_one(const bytecode::Instruction& in) {
 /// A tuple with numbers that is about to be taken apart: `for i, x in enumerate(...)`.
 bool Recorder::is_loop_tuple(std::size_t depth, std::size_t slot) const {
   PyObject* tuple = entry_[depth].stack[slot];
-  if (!is_loop_item(depth, slot) || !PyTuple_CheckExact(tuple)) return false;
+  if (!is_loop_item(depth, slot)) return false;
   const auto& [code, pc] = segment_->entry.frames.back();
   return takes_apart(code->instructions[static_cast<std::size_t>(pc)], tuple) && holds_number(tuple);
 }
