@@ -32,6 +32,8 @@ class Executable {
   /// True when a run is the graph's operators themselves, one by one.
   virtual bool replays_operators() const { return false; }
   virtual int extern_count() const { return 0; }
+  /// True when the next run is likely to look where its inputs lie and no more: it keeps none of them in a tensor of its own.
+  virtual bool looks_only() const { return false; }
 };
 
 /// What a compiler keeps from one lowering of a graph to the next one, for other sizes. Nobody else looks inside.

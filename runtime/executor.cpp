@@ -96,6 +96,9 @@ class Executor final : public Executable {
 
   int kernel_count() const override { return kernels_; }
   int extern_count() const override { return externs_; }
+#ifdef DYNRUN_CUDA
+  bool looks_only() const override { return graphed_ && graphed_->looks_only(); }
+#endif
 
  private:
   bool is_per_run(SlotId id) const {

@@ -119,6 +119,9 @@ std::size_t extent_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(elements) * tensor.element_size();
 }
 
+/// Whether nobody but a Python object owns the tensor. Another owner takes the GIL, which must not be waited for under the locks here.
+bool is_borrowed(const at::Tensor& tensor) { return tensor.defined() && tensor.use_count() == 1 && tensor.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr; }
+
 at::Tensor empty_as(const at::Tensor& tensor) {
   return at::detail::empty_strided_cuda(tensor.sizes(), tensor.strides(), tensor.scalar_type(), tensor.device());
 }
@@ -136,6 +139,7 @@ GraphedRuns::GraphedRuns(const Plan& plan, Work work) : plan_(plan), work_(std::
     input_slots_.resize(std::max(input_slots_.size(), static_cast<std::size_t>(plan_.slots[i].index) + 1));
     input_slots_[static_cast<std::size_t>(plan_.slots[i].index)] = i;
   }
+  gives_inputs_ = std::any_of(results_.begin(), results_.end(), [&](SlotId slot) { return plan_.slots[static_cast<std::size_t>(slot)].kind == SlotKind::kInput; });
   find_patchable();
 }
 
@@ -171,7 +175,13 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
   Turnstile& turnstile = Turnstile::of(plan_.device.index());
   std::lock_guard turn(turnstile.mutex);
   turnstile.enter(stream);
-  if (graph_ == nullptr || differs) given_up_ = ++captures_ > kMostCaptures || !capture(inputs);
+  if (graph_ == nullptr || differs) {
+    if (std::any_of(inputs.begin(), inputs.end(), is_borrowed)) {
+      drop_graph();  // the next run owns its inputs
+      return nullptr;
+    }
+    given_up_ = ++captures_ > kMostCaptures || !capture(inputs);
+  }
   if (given_up_) {
     drop_graph();
     return nullptr;
@@ -186,6 +196,7 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
 }
 
 void GraphedRuns::drop_graph() {
+  ready_ = false;
   captured_.reset();
   graph_.reset();
   launches_.clear();
@@ -244,6 +255,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
   graph_ = std::move(pooled);
   elsewhere_.clear();
   note_patches(std::move(log.launches));
+  ready_ = true;
   return true;
 }
 

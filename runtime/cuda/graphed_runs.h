@@ -9,6 +9,7 @@
 #include "runtime/frame.h"
 #include "runtime/plan.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,8 @@ class GraphedRuns {
   /// A frame whose slots hold what outputs are made of. Null where this run has to be made action by action: the first ones,
   /// those that are being captured by somebody else, and all of a plan that cannot be captured.
   std::unique_ptr<Frame> run(c10::ArrayRef<at::Tensor> inputs);
+  /// Whether there is a graph for the next run, which then does no more with its inputs than look where they lie.
+  bool looks_only() const { return ready_ && !gives_inputs_; }
 
  private:
   bool is_new_address(c10::ArrayRef<at::Tensor> inputs);
@@ -51,6 +54,7 @@ class GraphedRuns {
   std::vector<std::size_t> input_slots_;  // by input
   std::vector<bool> can_patch_;           // by slot
   std::vector<SlotId> results_;         // the slots that outputs are made of, each once
+  bool gives_inputs_ = false;           // some results are inputs
   std::vector<const void*> addresses_;  // of the inputs: in the last run, then in the graph
   std::vector<bool> moves_;             // inputs that have lain in several places
   std::vector<at::Tensor> places_;      // of the graph's own, for these
@@ -65,6 +69,7 @@ class GraphedRuns {
     std::size_t launch, pointer;
   };
   std::vector<std::vector<Patch>> patches_;  // by slot; none where others than generated kernels touch it
+  std::atomic<bool> ready_ = false;
   int runs_ = 0, captures_ = 0;
   bool given_up_ = false;
 };

@@ -539,8 +539,9 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
   std::uint64_t aliases = guards::alias_count();
   for (const auto& folded : code.folded) {
     const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
-    bool same = folded.storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() && tensor.const_data_ptr() == folded.data &&
-                tensor._version() == folded.version && tensor.storage().use_count() == 1 &&
+    const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+    bool same = folded.storage._unsafe_get_target() == storage.unsafeGetStorageImpl() && tensor.const_data_ptr() == folded.data &&
+                tensor.unsafeGetTensorImpl()->version_counter().current_version() == folded.version && storage.use_count() == 1 &&
                 (aliases == code.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (same) continue;
     code.refolds++;

@@ -245,7 +245,8 @@ Decision Session::probe() {
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
     std::shared_ptr<trace::ShapePlan> plan;
     if (segment.shapes ? !(plan = segment.shapes->find(segment, registers, hosts_)) : !segment.host.run(registers, hosts_)) continue;
-    auto inputs = trace::gather_inputs(segment, registers, hosts_);
+    const runtime::Executable* executable = (plan ? plan->code : segment.code).executable.get();
+    auto inputs = trace::gather_inputs(segment, registers, hosts_, executable && executable->looks_only());
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again
@@ -543,19 +544,19 @@ void Session::interrupted(vm::Machine&) {
   detach();
 }
 
-trace::ReplayResult Session::replay_quietly(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::Code& code, bool* returned) {
+trace::ReplayResult Session::replay_quietly(trace::Segment& segment, std::vector<PyObject*>& registers, trace::Inputs inputs, trace::Code& code, bool* returned) {
   const Quiet quiet;
   return trace::replay(segment, machine_, base_, registers, hosts_, std::move(inputs), code, engine_.options().verify != 0, returned);
 }
 
-Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan) {
+Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, trace::Inputs inputs, trace::ShapePlan* plan) {
   close_gap();
   trace::Code& code = plan ? plan->code : segment.code;
   if (plan) {
-    engine_.prepare_plan(segment, *plan, inputs);
+    engine_.prepare_plan(segment, *plan, inputs.tensors());
   } else {
-    if (!code.lowered) engine_.lower(code, *segment.graph, inputs);
-    engine_.refresh_folded(code, *segment.graph, inputs);
+    if (!code.lowered) engine_.lower(code, *segment.graph, inputs.tensors());
+    engine_.refresh_folded(code, *segment.graph, inputs.tensors());
   }
   bool returned = false;
   engine_.count_edge(last_row_, segment.row, last_break_);

@@ -48,8 +48,8 @@ class Session final : public vm::Observer {
   vm::Decision probe();
   void note_misses(Entry& entry, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames, bool closed, bool in_full);
   vm::Decision record(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
-  trace::ReplayResult replay_quietly(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::Code& code, bool* returned);
-  vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, std::vector<at::Tensor> inputs, trace::ShapePlan* plan);
+  trace::ReplayResult replay_quietly(trace::Segment& segment, std::vector<PyObject*>& registers, trace::Inputs inputs, trace::Code& code, bool* returned);
+  vm::Decision run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, trace::Inputs inputs, trace::ShapePlan* plan);
   void start_recording();
   /// The next `count` instructions just run.
   void step(int count);

@@ -3,6 +3,7 @@
 #include "guards/torch_python.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace dynrun::guards {
 
@@ -15,6 +16,7 @@ constexpr std::uint8_t kMaxChanges = 3;     // then a source or a step is loose
 constexpr std::uint32_t kMaxArms = 40;      // beyond, arming must pay: at least kRunsPerArm runs each
 constexpr std::uint32_t kRunsPerArm = 8;
 constexpr std::size_t kMaxRestless = 1000;
+constexpr std::size_t kAhead = 8;           // what is asked so much later is on its way into the cache
 
 std::size_t at(SourceId id) { return static_cast<std::size_t>(id); }
 
@@ -68,6 +70,14 @@ bool Armed::pin_type(PyTypeObject* type) {
   return true;
 }
 
+bool Armed::pin_tensor(PyObject* object, std::size_t name) {
+  const std::optional<TensorImage> image = TensorImage::of(object);
+  if (!image) return false;
+  tensors_.push_back(*image);
+  tensor_names_.push_back(name);
+  return true;
+}
+
 /// A source that is read again: the step that says whether it gives the very object of before, if that holds anything.
 Armed::Trust Armed::anchor(SourceId source) {
   steps_.push_back({Kind::kRead, source});
@@ -114,7 +124,7 @@ Armed::Trust Armed::place(const Program& program, SourceId id) {
     case SourceKind::kFunctionBuiltins:
     case SourceKind::kMethodFunction:
     case SourceKind::kMethodSelf: pinned = true; break;
-    case SourceKind::kDictItem: pinned = PyDict_CheckExact(parent) && dicts_.watch_key(parent, source.key.get(), id); break;
+    case SourceKind::kDictItem: pinned = PyDict_Check(parent) && dicts_.watch_key(parent, source.key.get(), id); break;
     case SourceKind::kSequenceItem: pinned = PyTuple_Check(parent); break;
     case SourceKind::kFunctionDefaults:
     case SourceKind::kFunctionKeywordDefaults: pinned = !PyFunction_Check(parent) || pin_function(parent); break;
@@ -130,7 +140,7 @@ void Armed::pin_check(const Program& program, std::size_t index) {
   std::size_t name = program.sources_.size() + index;
   bool known = is_known(step.source), pinned = false;
   PyObject* object = snapshot_[at(step.source)];
-  auto dict = [&](PyObject* candidate, auto watch) { return candidate && PyDict_CheckExact(candidate) && watch(candidate); };
+  auto dict = [&](PyObject* candidate, auto watch) { return candidate && PyDict_Check(candidate) && watch(candidate); };
   auto key_in = [&](PyObject* candidate) {
     return dict(candidate, [&](PyObject* d) { return dicts_.watch_key(d, step.object.get(), static_cast<std::int32_t>(name)); });
   };
@@ -143,6 +153,7 @@ void Armed::pin_check(const Program& program, std::size_t index) {
       case CheckKind::kIs:
       case CheckKind::kEquals: pinned = true; break;
       case CheckKind::kType: pinned = object && pin_instance(object, false) && pin_type(Py_TYPE(object)); break;
+      case CheckKind::kTensor: pinned = object && trust_[at(step.source)] == Trust::kPinned && pin_tensor(object, name); break;
       case CheckKind::kIsType: pinned = object && pin_type(reinterpret_cast<PyTypeObject*>(object)); break;
       case CheckKind::kCode: pinned = object && pin_function(object); break;
       case CheckKind::kAbsent: pinned = object == nullptr || key_in(object); break;
@@ -152,7 +163,7 @@ void Armed::pin_check(const Program& program, std::size_t index) {
         break;
       }
       case CheckKind::kLength: pinned = object && (PyTuple_Check(object) || (!is_list_like(object) && keys_of(object))); break;
-      case CheckKind::kKeys: pinned = keys_of(object); break;
+      case CheckKind::kKeys: pinned = object && !PyODict_Check(object) && keys_of(object); break;
       case CheckKind::kSame:
       case CheckKind::kNotSame: pinned = is_known(step.index); break;
       case CheckKind::kDistinct: {
@@ -167,9 +178,21 @@ void Armed::pin_check(const Program& program, std::size_t index) {
   if (!pinned) steps_.push_back({Kind::kCheck, static_cast<std::int32_t>(index)});
 }
 
+/// What another step asks too: the class of an object whose image is looked at, or whose class and dict are.
+void Armed::drop_doubles() {
+  std::unordered_set<const void*> asked;
+  for (const TensorImage& image : tensors_) asked.insert(image.object());
+  for (const Step& step : steps_) {
+    if (step.kind == Kind::kInstance && step.fourth) asked.insert(step.object);
+  }
+  std::erase_if(steps_, [&](const Step& step) { return step.kind == Kind::kInstance && !step.fourth && asked.contains(step.object); });
+}
+
 void Armed::disarm() {
   armed_ = false;
   steps_.clear();
+  tensors_.clear();
+  tensor_names_.clear();
   pinned_.clear();
   weak_.clear();
   dicts_.clear();
@@ -193,6 +216,7 @@ void Armed::arm(const Program& program, const std::vector<PyObject*>& registers)
     if (step.kind == CheckKind::kRead) trust_[at(step.source)] = place(program, step.source);
     else pin_check(program, i);
   }
+  drop_doubles();
   arms_++;
   armed_ = true;
 }
@@ -224,11 +248,20 @@ bool Armed::holds(const Step& step) const {
   }
 }
 
-Armed::Answer Armed::run(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) {
-  if (!armed_ || !dicts_.quiet()) return Answer::kUnknown;
-  runs_++;
-  registers = snapshot_;
-  for (const Step& step : steps_) {
+bool Armed::tensors_hold() {
+  for (std::size_t i = 0; i < tensors_.size(); i++) {
+    if (i + kAhead < tensors_.size()) tensors_[i + kAhead].prefetch();
+    if (tensors_[i].still()) continue;
+    note_change(tensor_names_[i]);
+    return false;
+  }
+  return true;
+}
+
+Armed::Answer Armed::run_steps(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) {
+  for (std::size_t i = 0; i < steps_.size(); i++) {
+    if (i + kAhead < steps_.size()) __builtin_prefetch(steps_[i + kAhead].object);
+    const Step& step = steps_[i];
     switch (step.kind) {
       case Kind::kRead: registers[at(step.index)] = program.load(program.sources_[at(step.index)], frames, registers); break;
       case Kind::kAnchor: {
@@ -247,6 +280,14 @@ Armed::Answer Armed::run(const Program& program, const std::vector<EntryFrame>& 
     }
   }
   return Answer::kHolds;
+}
+
+Armed::Answer Armed::run(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) {
+  if (!armed_ || !dicts_.quiet()) return Answer::kUnknown;
+  runs_++;
+  registers = snapshot_;
+  const Answer answer = run_steps(program, frames, registers);
+  return answer == Answer::kHolds && !tensors_hold() ? Answer::kUnknown : answer;
 }
 
 }  // namespace dynrun::guards

@@ -9,6 +9,7 @@
 // long form. What changes again and again becomes loose. Needs the GIL; runs no Python code.
 
 #include "guards/program.h"
+#include "guards/tensor_image.h"
 #include "guards/watch.h"
 
 namespace dynrun::guards {
@@ -43,6 +44,7 @@ class Armed {
   };
 
   void arm(const Program& program, const std::vector<PyObject*>& registers);
+  void drop_doubles();
   void disarm();
   Trust place(const Program& program, SourceId source);
   Trust anchor(SourceId source);
@@ -51,6 +53,9 @@ class Armed {
   bool is_restless(const void* object) const;
   bool pin_function(PyObject* object);
   bool pin_type(PyTypeObject* type);
+  bool pin_tensor(PyObject* object, std::size_t name);
+  Answer run_steps(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers);
+  bool tensors_hold();
   bool holds(const Step& step) const;
   bool is_known(SourceId source) const { return trust_[static_cast<std::size_t>(source)] != Trust::kLoose; }
   void note_change(std::size_t name);
@@ -60,6 +65,8 @@ class Armed {
   std::vector<PyObject*> snapshot_;          // borrowed, valid while armed
   std::vector<Trust> trust_;                 // by source
   std::vector<Step> steps_;
+  std::vector<TensorImage> tensors_;         // of pinned sources; asked last, when these are known to be what they were
+  std::vector<std::size_t> tensor_names_;    // their checks, as in `changes_`
   std::vector<std::uint8_t> changes_;        // how often, by source and then by step of the program
   std::vector<bool> has_dependents_;         // by source
   std::unordered_map<const void*, std::uint8_t> pinned_;      // objects with a step of their own: bit a kind

@@ -73,7 +73,7 @@ struct Books {
 
   /// Null where the dict cannot be watched.
   Dict* open(PyObject* dict) {
-    if (!PyDict_CheckExact(dict)) return nullptr;
+    if (!PyDict_Check(dict)) return nullptr;
     if (id == -1) {
       id = PyDict_AddWatcher(&changed);
       if (id < 0) {

@@ -1,5 +1,6 @@
 #pragma once
-// Tells guard programs when a dict that they have read changes: CPython's dict watchers, shared out by (dict, key). A write to a
+// Tells guard programs when a dict (a subclass's too, which changes by what changes dicts) that they have read changes: CPython's
+// dict watchers, shared out by (dict, key). A write to a
 // key that nobody reads costs one look-up and disturbs nobody. Needs the GIL.
 
 #include "python/reference.h"
@@ -21,7 +22,7 @@ class DictWatch {
 
   /// The value under `key`, whether it is there or not. False where the dict cannot be watched.
   bool watch_key(PyObject* dict, PyObject* key, std::int32_t name);
-  /// Which keys there are, and their order.
+  /// Which keys there are, and their order (that of an ordered dict is its own, and not watched).
   bool watch_keys(PyObject* dict, std::int32_t name);
   /// Only that the dict lives and is not emptied as a whole.
   bool watch_life(PyObject* dict, std::int32_t name);

@@ -134,70 +134,6 @@ bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& 
   return segment.guards.run(frames, registers);
 }
 
-at::Tensor number_tensor(PyObject* number) {
-  at::Tensor tensor;
-  if (PyFloat_CheckExact(number)) {
-    tensor = at::detail::empty_cpu({}, at::TensorOptions().dtype(at::kDouble));
-    *tensor.mutable_data_ptr<double>() = PyFloat_AS_DOUBLE(number);
-  } else {
-    int overflow = 0;
-    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow != 0) return tensor;
-    tensor = at::detail::empty_cpu({}, at::TensorOptions().dtype(at::kLong));
-    *tensor.mutable_data_ptr<std::int64_t>() = value;
-  }
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
-std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers) {
-  std::vector<at::Tensor> inputs;
-  inputs.reserve(segment.input_sources.size());
-  for (guards::SourceId source : segment.input_sources) {
-    const int input = static_cast<int>(inputs.size());
-    if (segment.host_inputs.count(input) != 0) inputs.emplace_back();
-    else if (source == guards::kNoSource) inputs.push_back(segment.literals.at(input));
-    else inputs.push_back(guards::tensor_of(registers[static_cast<std::size_t>(source)]));
-  }
-  return inputs;
-}
-
-std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
-                                                     const std::vector<Ref>& hosts) {
-  std::vector<at::Tensor> inputs = outside_inputs(segment, registers);
-  for (const auto& [input, host] : segment.host_inputs) {
-    at::Tensor& number = inputs[static_cast<std::size_t>(input)];
-    number = number_tensor(hosts[static_cast<std::size_t>(host)].get());
-    if (!number.defined()) return std::nullopt;
-  }
-  if (segment.writes_outside && alias_pattern(inputs) != segment.alias_pattern) return std::nullopt;
-  return inputs;
-}
-
-std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs) {
-  std::vector<std::int32_t> pattern;
-  std::unordered_map<const void*, std::int32_t> seen, bases;
-  // A write to a view changes what autograd knows of its base, and of the base's other views.
-  auto base_of = [&](const at::Tensor& tensor) {
-    const void* base = tensor.is_view() ? tensor._base().unsafeGetTensorImpl() : tensor.unsafeGetTensorImpl();
-    return bases.try_emplace(base, static_cast<std::int32_t>(bases.size())).first->second;
-  };
-  for (std::size_t i = 0; i < inputs.size(); i++) {
-    const at::Tensor& tensor = inputs[i];
-    const void* storage = tensor.has_storage() ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl()) : nullptr;
-    auto [at, fresh] = seen.try_emplace(storage, static_cast<std::int32_t>(i));
-    pattern.push_back(at->second);
-    // What autograd refuses of a view whose memory was written.
-    const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
-    pattern.push_back(view && view->has_bw_view() ? static_cast<std::int32_t>(view->get_creation_meta()) : -1);
-    // Where two inputs share memory, how they lie in it matters too.
-    pattern.push_back(fresh ? 0 : static_cast<std::int32_t>(tensor.storage_offset()));
-    if (fresh || storage == nullptr) continue;
-    for (const at::Tensor& one : {inputs[static_cast<std::size_t>(at->second)], tensor}) pattern.push_back(base_of(one));
-  }
-  return pattern;
-}
-
 bool return_from_top(vm::Machine& machine, PyObject* value) {
   vm::Activation* top = machine.top;
   vm::Continuation continuation = top->continuation;
@@ -330,9 +266,9 @@ void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs,
     if (traits.creation && !tensor.is_view() && !tensor.requires_grad()) tensor = as_view(tensor, *traits.creation);
     if (!tensor.requires_grad()) {
       // A tensor from outside has a version of its own, which the writes themselves count up.
-      bool outside = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); });
+      auto is_outside = [&] { return std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) { return input.is_alias_of(tensor); }); };
       c10::VariableVersion version(tensor.unsafeGetTensorImpl()->version_counter());
-      if (!outside && version.current_version() != traits.version) version.set_version(traits.version);
+      if (version.current_version() != traits.version && !is_outside()) version.set_version(traits.version);
     }
     match_view(traits, grad, tensor);
   }
@@ -533,7 +469,7 @@ std::vector<at::Tensor> passed_on(const graph::Graph& graph, const std::vector<a
 }  // namespace
 
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    const std::vector<Ref>& hosts, std::vector<at::Tensor> inputs, Code& code, bool verify, bool* returned) {
+                    const std::vector<Ref>& hosts, Inputs inputs, Code& code, bool verify, bool* returned) {
   *returned = false;
   // Sources are read before the operators run and used after: other threads may run meanwhile.
   std::vector<Ref> held;
@@ -545,8 +481,8 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   std::vector<at::Tensor> outputs;
   const runtime::RandomState random(segment.drawn_from);
   if (segment.graph->nodes.empty()) {
-    outputs = passed_on(*segment.graph, inputs);
-  } else if (ReplayResult ran = run_code(segment, inputs, code, random, verify, outputs); ran != ReplayResult::kDone) {
+    outputs = passed_on(*segment.graph, inputs.tensors());
+  } else if (ReplayResult ran = run_code(segment, inputs.tensors(), code, random, verify, outputs); ran != ReplayResult::kDone) {
     if (ran == ReplayResult::kFailed) segment.host.swap_generators(registers, hosts);
     return ran;
   }
@@ -559,7 +495,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     return ReplayResult::kFailed;
   }
   for (const Effect& effect : segment.effects) {
-    if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs, random})) return ReplayResult::kRaised;
+    if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs.tensors(), random})) return ReplayResult::kRaised;
   }
   if (segment.sets_autocast) set_autocast(segment.exit_autocast);
   outputs.clear();

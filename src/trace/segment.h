@@ -10,6 +10,7 @@
 #include "graph/intervals.h"
 #include "runtime/executable.h"
 #include "runtime/random_state.h"
+#include "trace/inputs.h"
 #include "trace/host.h"
 #include "trace/recipe.h"
 #include "vm/machine.h"
@@ -208,24 +209,11 @@ enum class ReplayResult : std::uint8_t {
 
 /// Checks the guards alone. On success `registers` holds what the sources read.
 bool guards_hold(const Segment& segment, const std::vector<guards::EntryFrame>& frames, std::vector<PyObject*>& registers);
-/// The tensors of the graph's inputs; empty optional when the aliasing pattern does not hold.
-std::optional<std::vector<at::Tensor>> gather_inputs(const Segment& segment, const std::vector<PyObject*>& registers,
-                                                     const std::vector<python::Ref>& hosts);
-
-/// The tensors of the graph's inputs, those that are host values undefined.
-std::vector<at::Tensor> outside_inputs(const Segment& segment, const std::vector<PyObject*>& registers);
-
-/// A Python number as operators take it; undefined where it does not fit.
-at::Tensor number_tensor(PyObject* number);
-
-/// For each input the first one with the same storage, and where a later one lies in it.
-std::vector<std::int32_t> alias_pattern(const std::vector<at::Tensor>& inputs);
-
 /// Runs the segment whose guards have just held, and puts the machine at its exit. `base` is the recording's base activation.
 /// `returned` is set when the base activation has returned: its frame is then dropped and its result is with the caller or
 /// in machine.result.
 ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base, std::vector<PyObject*>& registers,
-                    const std::vector<python::Ref>& hosts, std::vector<at::Tensor> inputs, Code& code, bool verify, bool* returned);
+                    const std::vector<python::Ref>& hosts, Inputs inputs, Code& code, bool verify, bool* returned);
 
 /// Puts the machine's chain from `base` on at the frames that the recipes tell: the first `kept` are there already. False with a
 /// Python error set.
