@@ -78,6 +78,36 @@ bool Armed::pin_tensor(PyObject* object, std::size_t name) {
   return true;
 }
 
+/// True always: what is loose has a step of its own.
+bool Armed::pin_distinct(const Program& program, const Program::Group& group) {
+  Group known;
+  auto sort_out = [&](const std::vector<SourceId>& sources, std::vector<const char*>& places, std::vector<SourceId>& loose) {
+    for (SourceId source : sources) {
+      if (is_known(source)) places.push_back(program.place_of(source, snapshot_));
+      else loose.push_back(source);
+    }
+    std::sort(places.begin(), places.end());
+  };
+  sort_out(group.written, known.written, known.loose_written);
+  sort_out(group.others, known.others, known.loose_others);
+  if (known.loose_written.empty() && known.loose_others.empty()) return true;
+  steps_.push_back({Kind::kDistinct, static_cast<std::int32_t>(groups_.size())});
+  groups_.push_back(std::move(known));
+  return true;
+}
+
+bool Armed::are_distinct(const Program& program, const Group& group, const std::vector<PyObject*>& registers) const {
+  auto is_in = [](const std::vector<const char*>& places, const char* place) { return std::binary_search(places.begin(), places.end(), place); };
+  for (std::size_t i = 0; i < group.loose_written.size(); i++) {
+    const char* place = program.place_of(group.loose_written[i], registers);
+    if (place == nullptr || is_in(group.written, place) || is_in(group.others, place)) return false;
+    auto is_here = [&](SourceId source) { return program.place_of(source, registers) == place; };
+    if (std::any_of(group.loose_written.begin() + static_cast<std::ptrdiff_t>(i) + 1, group.loose_written.end(), is_here)) return false;
+    if (std::any_of(group.loose_others.begin(), group.loose_others.end(), is_here)) return false;
+  }
+  return std::none_of(group.loose_others.begin(), group.loose_others.end(), [&](SourceId source) { return is_in(group.written, program.place_of(source, registers)); });
+}
+
 /// A source that is read again: the step that says whether it gives the very object of before, if that holds anything.
 Armed::Trust Armed::anchor(SourceId source) {
   steps_.push_back({Kind::kRead, source});
@@ -166,15 +196,10 @@ void Armed::pin_check(const Program& program, std::size_t index) {
       case CheckKind::kKeys: pinned = object && !PyODict_Check(object) && keys_of(object); break;
       case CheckKind::kSame:
       case CheckKind::kNotSame: pinned = is_known(step.index); break;
-      case CheckKind::kDistinct: {
-        const Program::Group& group = program.groups_[at(step.index)];
-        auto all_known = [&](const std::vector<SourceId>& sources) { return std::all_of(sources.begin(), sources.end(), [&](SourceId source) { return is_known(source); }); };
-        pinned = all_known(group.written) && all_known(group.others);
-        break;
-      }
       default: break;
     }
   }
+  if (step.kind == CheckKind::kDistinct) pinned = pin_distinct(program, program.groups_[at(step.index)]);
   if (!pinned) steps_.push_back({Kind::kCheck, static_cast<std::int32_t>(index)});
 }
 
@@ -191,6 +216,7 @@ void Armed::drop_doubles() {
 void Armed::disarm() {
   armed_ = false;
   steps_.clear();
+  groups_.clear();
   tensors_.clear();
   tensor_names_.clear();
   pinned_.clear();
@@ -272,6 +298,9 @@ Armed::Answer Armed::run_steps(const Program& program, const std::vector<EntryFr
       }
       case Kind::kCheck:
         if (!program.check(program.steps_[at(step.index)], registers)) return Answer::kMisses;
+        break;
+      case Kind::kDistinct:
+        if (!are_distinct(program, groups_[at(step.index)], registers)) return Answer::kMisses;
         break;
       default:
         if (holds(step)) break;

@@ -36,11 +36,18 @@ class Armed {
     kFunction,  // `object` has the version `index`: its code and defaults are what they were
     kType,      // the class `object` has the version tag `index`
     kCheck,     // step `index` of the program
+    kDistinct,  // the group `index` of this
   };
   struct Step {
     Kind kind;
     std::int32_t index = 0;  // source, step or version
     void *object = nullptr, *other = nullptr, *third = nullptr, *fourth = nullptr;
+  };
+
+  /// What is left to ask of places that are to be distinct, when most are known and have been found so.
+  struct Group {
+    std::vector<const char*> written, others;  // known, sorted
+    std::vector<SourceId> loose_written, loose_others;
   };
 
   void arm(const Program& program, const std::vector<PyObject*>& registers);
@@ -54,6 +61,8 @@ class Armed {
   bool pin_function(PyObject* object);
   bool pin_type(PyTypeObject* type);
   bool pin_tensor(PyObject* object, std::size_t name);
+  bool pin_distinct(const Program& program, const Program::Group& group);
+  bool are_distinct(const Program& program, const Group& group, const std::vector<PyObject*>& registers) const;
   Answer run_steps(const Program& program, const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers);
   bool tensors_hold();
   bool holds(const Step& step) const;
@@ -65,6 +74,7 @@ class Armed {
   std::vector<PyObject*> snapshot_;          // borrowed, valid while armed
   std::vector<Trust> trust_;                 // by source
   std::vector<Step> steps_;
+  std::vector<Group> groups_;                // of kDistinct
   std::vector<TensorImage> tensors_;         // of pinned sources; asked last, when these are known to be what they were
   std::vector<std::size_t> tensor_names_;    // their checks, as in `changes_`
   std::vector<std::uint8_t> changes_;        // how often, by source and then by step of the program

@@ -442,20 +442,21 @@ void Program::check_distinct(std::vector<SourceId> written, std::vector<SourceId
   add(CheckKind::kDistinct, groups_.back().written[0]).index = static_cast<std::int32_t>(groups_.size() - 1);
 }
 
-bool Program::are_distinct(const Group& group, const std::vector<PyObject*>& registers) const {
+const char* Program::place_of(SourceId source, const std::vector<PyObject*>& registers) const {
   // An object that has no dict yet gets one of its own: an address inside the object, which may be a dict itself, stands for it.
-  auto place = [&](SourceId source) {
-    const Source& dict = sources_[static_cast<std::size_t>(source)];
-    auto* found = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(source)]);
-    if (found != nullptr || dict.kind != SourceKind::kInstanceDict) return found;
-    auto* owner = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(dict.parent)]);
-    return owner ? owner + 1 : nullptr;
-  };
+  const Source& dict = sources_[static_cast<std::size_t>(source)];
+  auto* found = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(source)]);
+  if (found != nullptr || dict.kind != SourceKind::kInstanceDict) return found;
+  auto* owner = reinterpret_cast<const char*>(registers[static_cast<std::size_t>(dict.parent)]);
+  return owner ? owner + 1 : nullptr;
+}
+
+bool Program::are_distinct(const Group& group, const std::vector<PyObject*>& registers) const {
   std::vector<const char*> written;
-  for (SourceId source : group.written) written.push_back(place(source));
+  for (SourceId source : group.written) written.push_back(place_of(source, registers));
   std::sort(written.begin(), written.end());
   if (written[0] == nullptr || std::adjacent_find(written.begin(), written.end()) != written.end()) return false;
-  return std::none_of(group.others.begin(), group.others.end(), [&](SourceId source) { return std::binary_search(written.begin(), written.end(), place(source)); });
+  return std::none_of(group.others.begin(), group.others.end(), [&](SourceId source) { return std::binary_search(written.begin(), written.end(), place_of(source, registers)); });
 }
 
 void Program::check_null(SourceId source) { add(CheckKind::kNull, source); }

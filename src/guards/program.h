@@ -194,6 +194,8 @@ class Program {
     std::vector<SourceId> written, others;
   };
   std::vector<Group> groups_;  // of kDistinct steps
+  /// Where a source of a group lies, as an address that tells it from all others.
+  const char* place_of(SourceId source, const std::vector<PyObject*>& registers) const;
   bool are_distinct(const Group& group, const std::vector<PyObject*>& registers) const;
   std::unordered_map<std::string, SourceId> paths_;
   std::unordered_map<PyTypeObject*, std::int32_t> type_index_;
