@@ -203,14 +203,12 @@ void Armed::pin_check(const Program& program, std::size_t index) {
   if (!pinned) steps_.push_back({Kind::kCheck, static_cast<std::int32_t>(index)});
 }
 
-/// What another step asks too: the class of an object whose image is looked at, or whose class and dict are.
+/// Steps for the class of a tensor whose image says it too. (One that is asked for its dict besides keeps both: what comes between
+/// may be alive only because the class is what it was.)
 void Armed::drop_doubles() {
-  std::unordered_set<const void*> asked;
-  for (const TensorImage& image : tensors_) asked.insert(image.object());
-  for (const Step& step : steps_) {
-    if (step.kind == Kind::kInstance && step.fourth) asked.insert(step.object);
-  }
-  std::erase_if(steps_, [&](const Step& step) { return step.kind == Kind::kInstance && !step.fourth && asked.contains(step.object); });
+  std::unordered_set<const void*> imaged;
+  for (const TensorImage& image : tensors_) imaged.insert(image.object());
+  std::erase_if(steps_, [&](const Step& step) { return step.kind == Kind::kInstance && !step.fourth && imaged.contains(step.object); });
 }
 
 void Armed::disarm() {
