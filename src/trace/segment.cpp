@@ -1,7 +1,6 @@
 #include "trace/segment.h"
 
 #include "report/clock.h"
-#include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/gil.h"
 #include "python/text.h"
@@ -11,7 +10,6 @@
 #include "trace/verify.h"
 
 #include <ATen/Context.h>
-#include <ATen/EmptyTensor.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
