@@ -111,6 +111,7 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
     if (tail.epilogue) tail.epilogue->exact(value);
   };
   Candidate matmul_way{"matmul", [&] {
+                         TORCH_CHECK(onednn::has_matmul(), "libtorch's own product, which is a candidate itself");
                          prepare();
                          start_result(result, b, has_addend ? other : at::Tensor());
                          onednn::matmul(x, weight.t(), result, has_bias || has_addend ? 1 : 0, 1);

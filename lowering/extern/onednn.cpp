@@ -42,20 +42,6 @@ OptionalText algorithm_of(const Unary& unary) {
   return OptionalText(unary.algorithm);
 }
 
-/// Whether the processor is one for which libtorch lets oneDNN multiply: with AVX-512, even for float32.
-bool has_matmul() {
-  static const bool does = [] {
-    const at::Tensor a = at::ones({2, 2}, at::kFloat), result = at::empty({2, 2}, at::kFloat);
-    try {
-      at::native::mkldnn_matmul(a, a, result, 0, 1);
-    } catch (const c10::Error&) {
-      return false;
-    }
-    return true;
-  }();
-  return does;
-}
-
 }  // namespace
 
 bool available() {
@@ -110,6 +96,19 @@ at::Tensor linear(const at::Tensor& input, const at::Tensor& packed, const Optio
 at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at::Tensor& packed, const OptionalTensor& bias) {
   static const auto op = find<LinearAddSignature>("mkldnn::_linear_pointwise", "binary");
   return op.call(input, other, packed, bias, "add");
+}
+
+bool has_matmul() {
+  static const bool does = [] {
+    const at::Tensor a = at::ones({2, 2}, at::kFloat), result = at::empty({2, 2}, at::kFloat);
+    try {
+      at::native::mkldnn_matmul(a, a, result, 0, 1);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return does;
 }
 
 void matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha) {

@@ -44,8 +44,11 @@ at::Tensor linear(const at::Tensor& input, const at::Tensor& packed, const std::
 at::Tensor linear_add(const at::Tensor& input, const at::Tensor& other, const at::Tensor& packed,
                       const std::optional<at::Tensor>& bias);
 
+/// Whether the processor is one for which libtorch lets oneDNN multiply: with AVX-512, even for float32.
+bool has_matmul();
+
 /// result = beta * result + alpha * (a @ b), for two matrices or two batches of them; `result` is contiguous.
-/// By libtorch's own call on processors for which it does not let oneDNN multiply.
+/// By libtorch's own call where !has_matmul().
 void matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
 
 }  // namespace dynrun::lowering::onednn

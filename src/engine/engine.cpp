@@ -261,7 +261,8 @@ static bool is_signal_handler(const python::Frame* frame) {
 
 vm::Observer* Engine::watching(vm::Machine& machine, Session& recording) {
   if (&machine == &recording.machine() || recording.at_work()) return nullptr;
-  if (is_signal_handler(machine.top->frame)) {
+  // A collection: of another thread perhaps, which waits in a finaliser (see vm/hook.cpp).
+  if (is_signal_handler(machine.top->frame) || dynrun_is_collecting(PyThreadState_Get())) {
     recording.interrupted(machine);
     return nullptr;
   }
@@ -272,12 +273,13 @@ vm::Observer* Engine::watching(vm::Machine& machine, Session& recording) {
 vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation) {
   if (trace::inside_operator() || PyThreadState_Get()->tracing) return nullptr;
   if (Session* recording = Session::recording_here()) return watching(machine, *recording);
-  if (stress(kDynrunStressHandover) || disabled_depth() > 0) return nullptr;
+  if (stress(kDynrunStressHandover) || disabled_depth() > 0 || dynrun_is_collecting(PyThreadState_Get())) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
   return begin_session(machine, activation, Scope::here().at_once || mark_of(activation.frame) != nullptr);
 }
 
 vm::Observer* Engine::resuming(vm::Machine& machine, vm::Activation& activation) {
+  if (trace::inside_operator()) return nullptr;
   if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   return starting(machine, activation);
 }
@@ -289,9 +291,9 @@ bool Engine::resumes_apart(python::Frame* frame) {
   return options_.vm != kDynrunVmAll || wants(frame);
 }
 
-int Engine::unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) {
+void Engine::unrecorded(const std::function<void()>& work) {
   trace::UnrecordedScope quiet;
-  return work(thread);
+  work();
 }
 
 void Engine::finished(vm::Machine& machine) {

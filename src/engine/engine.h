@@ -68,7 +68,7 @@ class Engine final : public vm::Engine {
   vm::Observer* resuming(vm::Machine& machine, vm::Activation& activation) override;
   vm::Observer* looping(vm::Machine& machine, vm::Activation& activation) override;
   bool resumes_apart(python::Frame* frame) override;
-  int unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) override;
+  void unrecorded(const std::function<void()>& work) override;
   void finished(vm::Machine& machine) override;
   /// Whether the VM shall run this frame.
   bool wants(python::Frame* frame);

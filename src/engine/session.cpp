@@ -202,12 +202,6 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
   return Decision::kExecute;
 }
 
-/// Whether no other thread runs Python code, which could give a tensor's object another tensor (swap_tensors) while a replay looks at it.
-static bool is_only_thread() {
-  PyThreadState* first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-  return PyThreadState_Next(first) == nullptr;
-}
-
 Decision Session::probe() {
   bool raised = handed_by_ != nullptr && (machine_.top != handed_by_ || machine_.top->pc != handed_pc_);
   handed_by_ = nullptr;
@@ -252,7 +246,8 @@ Decision Session::probe() {
     std::shared_ptr<trace::ShapePlan> plan;
     if (segment.shapes ? !(plan = segment.shapes->find(segment, registers, hosts_)) : !segment.host.run(registers, hosts_)) continue;
     const runtime::Executable* executable = (plan ? plan->code : segment.code).executable.get();
-    auto inputs = trace::gather_inputs(segment, registers, hosts_, executable && executable->looks_only() && is_only_thread());
+    // Another thread could give a tensor's object another tensor (swap_tensors) while a replay looks at it.
+    auto inputs = trace::gather_inputs(segment, registers, hosts_, executable && executable->looks_only() && dynrun_is_only_thread());
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again

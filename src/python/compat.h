@@ -72,6 +72,8 @@ PyObject* dynrun_evaluate(PyThreadState* thread, DynrunFrame* frame, int throwin
 
 /// The flag that asks the evaluator to look up from its work (signals, the GIL, the garbage collector, pending calls).
 const volatile int* dynrun_eval_breaker(PyThreadState* thread);
+/// Whether the garbage collector is at work, for whichever thread.
+int dynrun_is_collecting(PyThreadState* thread);
 /// Does what was asked. 0, or -1 with an error set.
 int dynrun_handle_pending(PyThreadState* thread);
 /// Whether a signal has come in whose handler has not been run yet.

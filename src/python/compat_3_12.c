@@ -484,6 +484,8 @@ static PyObject* evaluate_unseen(PyThreadState* thread, _PyInterpreterFrame* fra
   return result;
 }
 
+int dynrun_is_collecting(PyThreadState* thread) { return thread->interp->gc.collecting; }
+
 int dynrun_handle_pending(PyThreadState* thread) {
   PyObject* function = pending_function();
   if (function == NULL) return -1;

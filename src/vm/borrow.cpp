@@ -75,7 +75,7 @@ bool Interpreter::raise_in_cpython() {
 }
 
 Lent Interpreter::run_borrowed(python::Frame* frame, std::int32_t head, std::int32_t last) {
-  if (!the_hook.engine || dynrun_check_stack() < 0 || dynrun_enter_evaluator(thread) < 0) {
+  if (!the_hook.engine || dynrun_is_collecting(thread) || dynrun_check_stack() < 0 || dynrun_enter_evaluator(thread) < 0) {
     PyErr_Clear();
     return Lent::kRefused;
   }

@@ -16,10 +16,19 @@ bool makes_generator(python::Frame* frame) {
   return (frame->code->co_flags & kGenerators) && frame->owner != python::kOwnedByGenerator;
 }
 
-PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
+PyObject* evaluate(PyThreadState* thread, python::Frame* frame, int throwing) {
   if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
   count_foreign(thread, frame);
   return evaluate_in_cpython(thread, frame, throwing, false);
+}
+
+/// Finalisers and callbacks that the garbage collector runs, in the middle of whatever C function looked for signals, are not what the
+/// program does next. (With more threads it may be another one's collection that waits: see Engine::watching.)
+PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
+  if (!the_hook.engine || !dynrun_is_collecting(thread) || !dynrun_is_only_thread()) return evaluate(thread, frame, throwing);
+  PyObject* result = nullptr;
+  the_hook.engine->unrecorded([&] { result = evaluate(thread, frame, throwing); });
+  return result;
 }
 
 }  // namespace

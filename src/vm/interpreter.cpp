@@ -50,7 +50,8 @@ Interpreter::Interpreter(PyThreadState* state)
 int Interpreter::attend() {
   if (!observer || !the_hook.engine) return dynrun_handle_pending(thread);
   const bool signal = dynrun_signal_waits();
-  const int result = the_hook.engine->unrecorded(&dynrun_handle_pending, thread);
+  int result = 0;
+  the_hook.engine->unrecorded([&] { result = dynrun_handle_pending(thread); });
   if (signal || result < 0) std::exchange(observer, nullptr)->interrupted(*this);
   return result;
 }

@@ -13,6 +13,8 @@
 
 #include <Python.h>
 
+#include <functional>
+
 namespace dynrun::vm {
 
 /// What happens to the caller when an inlined call returns `value`.
@@ -96,7 +98,7 @@ class Engine {
   /// Whether a generator that a machine without an observer is about to resume shall get a machine of its own.
   virtual bool resumes_apart(python::Frame*) { return false; }
   /// Runs `work` (signal handlers, the garbage collector: code that is not the program's next) without recording it.
-  virtual int unrecorded(int (*work)(PyThreadState*), PyThreadState* thread) { return work(thread); }
+  virtual void unrecorded(const std::function<void()>& work) { work(); }
   /// The machine is done or being unwound; an observer attached to it must let go.
   virtual void finished(Machine& machine) = 0;
 };
