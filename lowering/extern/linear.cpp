@@ -86,7 +86,9 @@ bool is_relu(const Tail& tail) {
 /// What computes a linear layer best: oneDNN's matmul on the weight as it is, into a buffer that starts as bias and addend; its
 /// inner product on a packed weight, a second copy in memory; dynrun's own code for small ones; or libtorch's own operator.
 LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor& weight) {
-  constexpr double kMemoryHandicap = 1.12;
+  // Where libtorch lets oneDNN have packed weights only, its BLAS is the other way, which gains less from a second thread than from
+  // the first, with which it is measured.
+  const double memory_handicap = onednn::has_matmul() ? 1.12 : 1;
   constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
   const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
   const std::string key =
@@ -128,7 +130,7 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
                          else
                            onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
                        },
-                       kMemoryHandicap};
+                       memory_handicap};
   Candidate libtorch_way{"libtorch", [&] {
                            prepare();
                            if (call.is_convolution)
