@@ -60,6 +60,9 @@ bool is_hashed_by_identity(PyObject* object);
 
 /// Whether Python code tells the object's hash: it must not be asked again.
 bool is_hashed_by_program(PyObject* object);
+
+/// Numbers, text and tuples of these.
+bool is_hashed_by_value(PyObject* object);
 /// The generator behind the functions of the random module, borrowed.
 PyObject* shared_generator();
 
@@ -250,6 +253,7 @@ class Recorder {
   std::optional<Flow> settle_operands(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> settle_arguments(vm::Activation&, CallSite& site);
   std::optional<Flow> call_item(vm::Activation&, CallSite& site);
+  python::Ref number_of_bound(PyObject* bound);
   std::optional<Flow> call_list(vm::Activation&, CallSite& site);
   // Arrays of NumPy. (recorder_arrays.cpp)
   at::Tensor array_tensor(PyObject* object) const;
@@ -306,7 +310,10 @@ class Recorder {
   std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
   void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);
   void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
-  void make_index_of_lists(PyObject* tensor, PyObject** slot);  // (recorder_indices.cpp)
+  // (recorder_indices.cpp)
+  void replace_index(PyObject** slot, const std::function<python::Ref(PyObject* item)>& made_of);
+  void make_index_of_lists(PyObject* tensor, PyObject** slot);
+  void make_numbers_of_bounds(PyObject** slot);
   bool offer_index(PyObject* tensor, PyObject* key);
   bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
   bool require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number);
@@ -421,6 +428,7 @@ class Recorder {
   Flow get_iter(vm::Activation&, const bytecode::Instruction&);
   Flow for_iter(vm::Activation&, const bytecode::Instruction&);
   Flow intrinsic(vm::Activation&, const bytecode::Instruction&);
+  Flow store_slice_of_tensor(vm::Activation&, const bytecode::Instruction&);
   Flow store_slice(vm::Activation&, const bytecode::Instruction&);
   Flow delete_subscript(vm::Activation&, const bytecode::Instruction&);
   Flow with_except_start(vm::Activation&, const bytecode::Instruction&);
@@ -470,7 +478,6 @@ class Recorder {
   Flow handled_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_exception(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_builtin(vm::Activation&, const bytecode::Instruction&, CallSite& site, PyObject* callable, PyObject* self);
-  Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
   bool looks_unseen(PyObject* callable);
   bool holds_unseen(PyObject* tuple);
   bool is_key_known(PyObject* key);
@@ -480,10 +487,6 @@ class Recorder {
   void note_set_written(PyObject* set, PyObject* added);
   /// Items of a fresh set in an order in which they may be added, to come in the order of now. Empty where there is none.
   std::optional<std::vector<python::Ref>> items_to_add(PyObject* set);
-  Flow pop_outside_item(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* dict, PyObject* key);
-  Flow reset_by_outside_token(vm::Activation&, const bytecode::Instruction&, const CallSite& site, PyObject* variable, PyObject* token);
-  /// Whether recorded code reset the variable to what it was before the segment began.
-  bool is_reset(PyObject* variable) const;
   bool is_kept_outside(PyObject* object);
   Flow call_reference(vm::Activation&, const bytecode::Instruction&, const CallSite& site);
   Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
@@ -491,6 +494,37 @@ class Recorder {
   /// Pops the operands and pushes an inlined call of `function`; the pc goes behind the instruction.
   Flow push(vm::Activation&, const bytecode::Instruction&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
             PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held = nullptr, bool null_below = false);
+
+  // Calls of C functions whose doing is known. (recorder_models.cpp)
+  struct ModelledCall;
+  Flow call_modelled(vm::Activation&, const bytecode::Instruction&, CallSite& site, Model model, PyObject* self, PyObject* callable);
+  Flow opaque(const ModelledCall& call);
+  Flow go_on(const ModelledCall& call, Then then = Then::kLearnTop);
+  Flow model_append(const ModelledCall& call);
+  Flow model_dict_pop(const ModelledCall& call);
+  Flow model_write(const ModelledCall& call);
+  Flow model_setattr(const ModelledCall& call);
+  Flow model_getattr(const ModelledCall& call);
+  Flow model_generic_getattr(const ModelledCall& call);
+  Flow model_isinstance(const ModelledCall& call);
+  Flow model_next(const ModelledCall& call);
+  Flow model_dict_get(const ModelledCall& call);
+  Flow model_new(const ModelledCall& call);
+  Flow model_context_get(const ModelledCall& call);
+  Flow model_context_set(const ModelledCall& call);
+  Flow model_context_reset(const ModelledCall& call);
+  Flow model_id(const ModelledCall& call);
+  Flow model_hash(const ModelledCall& call);
+  Flow model_new_tuple(const ModelledCall& call);
+  Flow model_write_first(const ModelledCall& call);
+  Flow model_generator(const ModelledCall& call);
+  Flow model_globals(const ModelledCall& call);
+  Flow model_vars(const ModelledCall& call);
+  Flow model_state(const ModelledCall& call);
+  Flow pop_outside_item(const ModelledCall& call, PyObject* key);
+  Flow reset_by_outside_token(const ModelledCall& call, PyObject* token);
+  /// Whether recorded code reset the variable to what it was before the segment began.
+  bool is_reset(PyObject* variable) const;
 
   // copy.deepcopy. (recorder_copy.cpp)
   struct DeepCopy;

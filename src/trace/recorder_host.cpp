@@ -207,6 +207,7 @@ bool Recorder::passes_values_through(const Instruction& in, const Pending& pendi
     case Opcode::kLoadAttr:
     case Opcode::kStoreAttr:
     case Opcode::kStoreSubscr:
+    case Opcode::kStoreSlice:
     case Opcode::kGetIter: return true;
     case Opcode::kForIter:
     case Opcode::kCall: return pending.passes_through;

@@ -33,18 +33,8 @@ at::Tensor index_of_list(PyObject* list, at::Device device) {
 
 }  // namespace
 
-/// In the slot of a tensor's index: a list of numbers that stay what they are becomes the tensor that torch makes of it, a constant of
-/// the graph that the program never gets at.
-void Recorder::make_index_of_lists(PyObject* tensor, PyObject** slot) {
-  const at::Device device = guards::tensor_of(tensor).device();
-  if (!(device.is_cpu() || device.is_cuda()) || vm::current_machine() != &machine_) return;
-  auto made_of = [&](PyObject* item) {
-    if (!PyList_CheckExact(item) || !resolve(item) || !resolve_deep(item)) return Ref();
-    const at::Tensor index = index_of_list(item, device);
-    if (!index.defined()) return Ref();
-    operators_.add_literal(index);
-    return Ref::steal(guards::wrap(index));
-  };
+/// An index in its slot, or the items of one that is a tuple: what `made_of` gives stands for them.
+void Recorder::replace_index(PyObject** slot, const std::function<Ref(PyObject* item)>& made_of) {
   PyObject* key = *slot;
   Ref made;
   if (PyTuple_CheckExact(key)) {
@@ -59,7 +49,34 @@ void Recorder::make_index_of_lists(PyObject* tensor, PyObject** slot) {
   } else {
     made = made_of(key);
   }
-  if (made) Ref old = Ref::steal(std::exchange(*slot, made.release()));
+  if (made) const Ref old = Ref::steal(std::exchange(*slot, made.release()));
+}
+
+/// A list of numbers that stay what they are becomes the tensor that torch makes of it, a constant of the graph that the program never
+/// gets at.
+void Recorder::make_index_of_lists(PyObject* tensor, PyObject** slot) {
+  const at::Device device = guards::tensor_of(tensor).device();
+  if (!(device.is_cpu() || device.is_cuda()) || vm::current_machine() != &machine_) return;
+  replace_index(slot, [&](PyObject* item) {
+    if (!PyList_CheckExact(item) || !resolve(item) || !resolve_deep(item)) return Ref();
+    const at::Tensor index = index_of_list(item, device);
+    if (!index.defined()) return Ref();
+    operators_.add_literal(index);
+    return Ref::steal(guards::wrap(index));
+  });
+}
+
+/// Bounds of slices that are tensors become the numbers that torch asks them for.
+void Recorder::make_numbers_of_bounds(PyObject** slot) {
+  replace_index(slot, [&](PyObject* item) {
+    if (!PySlice_Check(item)) return Ref();
+    auto* slice = reinterpret_cast<PySliceObject*>(item);
+    Ref start = number_of_bound(slice->start), stop = number_of_bound(slice->stop);
+    if (!start && !stop) return Ref();
+    Ref made = Ref::steal(PySlice_New(start ? start.get() : slice->start, stop ? stop.get() : slice->stop, slice->step));
+    learn_fresh(made.get());
+    return made;
+  });
 }
 
 }  // namespace dynrun::trace

@@ -437,6 +437,19 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   return push_late(activation, asks ? method : site.callee, {object}, site.slots);
 }
 
+/// Where the bound of a slice is a tensor of one integer: the number that torch asks it for.
+Ref Recorder::number_of_bound(PyObject* bound) {
+  static PyObject* const method = import_path("torch._C:TensorBase.item").release();
+  if (!guards::is_plain_tensor(bound) || vm::current_machine() != &machine_ || !resolve(bound)) return Ref();
+  const at::Tensor& tensor = guards::tensor_of(bound);
+  if (tensor.numel() != 1 || !c10::isIntegralType(tensor.scalar_type(), false) || tensor.is_meta()) return Ref();
+  Ref number = make_late(method, {bound}, 0);
+  if (!number) return PyErr_Clear(), Ref();
+  operators_.freeze(tensor);
+  operator_count().fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
 /// A tensor's elements as a list, which nobody looks into before the segment ends.
 std::optional<Flow> Recorder::call_list(vm::Activation& activation, CallSite& site) {
   static PyObject* const method = import_path("torch._C:TensorBase.tolist").release();

@@ -421,6 +421,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   if (!resolve(container) || !resolve(key)) return cut(BreakId::k_unknown_object, label());
   if (guards::is_plain_tensor(container)) {
     make_index_of_lists(container, activation.stack_pointer - 1);
+    make_numbers_of_bounds(activation.stack_pointer - 1);
     key = activation.peek(1);
     if (auto done = index_tensor(activation, in, container, key, 2)) return *done;
   }
@@ -506,6 +507,11 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
 
 Flow Recorder::slice(vm::Activation& activation, const Instruction& in) {
   PyObject* container = activation.peek(3);
+  if (guards::is_plain_tensor(container)) {
+    for (PyObject** bound : {activation.stack_pointer - 1, activation.stack_pointer - 2}) {
+      if (Ref number = number_of_bound(*bound)) const Ref old = Ref::steal(std::exchange(*bound, number.release()));
+    }
+  }
   if (is_open_size(container) && is_constant(activation.peek(1)) && is_constant(activation.peek(2))) return prepare(activation, in, 3, Then::kLearnTop);
   const bool late = is_late(activation.peek(1)) || is_late(activation.peek(2));
   if ((records_sizes() || late) && guards::is_plain_tensor(container) && !python_method(container, "__getitem__")) {
@@ -749,11 +755,29 @@ Flow Recorder::intrinsic(vm::Activation& activation, const Instruction& in) {
   return cut(BreakId::k_opaque_operation, "an intrinsic");
 }
 
+/// tensor[start:stop] = value, as with an index that is a slice.
+Flow Recorder::store_slice_of_tensor(vm::Activation& activation, const Instruction& in) {
+  PyObject *value = activation.peek(4), *container = activation.peek(3), *start = activation.peek(2), *stop = activation.peek(1);
+  if (!resolve(container) || !resolve(value)) return cut(BreakId::k_unknown_object, "a store into a slice");
+  const Ref key = Ref::steal(PySlice_New(start, stop, Py_None));
+  if (guards::is_plain_tensor(value) || is_constant(value)) {
+    if (auto done = index_tensor(activation, in, container, key.get(), 4)) return *done;
+    if (is_constant(start) && is_constant(stop)) return prepare(activation, in, 4, Then::kNothing);
+  }
+  return cut(BreakId::k_opaque_operation, "a store into a slice of a tensor");
+}
+
 Flow Recorder::store_slice(vm::Activation& activation, const Instruction& in) {
   PyObject *value = activation.peek(4), *container = activation.peek(3);
-  bool constant = is_constant(activation.peek(1)) && is_constant(activation.peek(2));
-  if (!constant || !PyList_CheckExact(container) || !is_fresh(container) || !resolve(value) || !resolve_deep(value))
-    return cut(BreakId::k_opaque_operation, "a store into a slice");
+  if (guards::is_plain_tensor(container)) return store_slice_of_tensor(activation, in);
+  const bool constant = is_constant(activation.peek(1)) && is_constant(activation.peek(2));
+  if (!constant || !resolve(container) || !resolve(value)) return cut(BreakId::k_opaque_operation, "a store into a slice");
+  if (PyObject* method = python_method(container, "__setitem__")) {
+    const Ref key = Ref::steal(PySlice_New(activation.peek(2), activation.peek(1), Py_None));
+    learn_fresh(key.get());
+    return push(activation, in, method, {container, key.get(), value}, 3, nullptr, 4, vm::Continuation::kDrop);
+  }
+  if (!PyList_CheckExact(container) || !is_fresh(container) || !resolve_deep(value)) return cut(BreakId::k_opaque_operation, "a store into a slice");
   mutations_++;
   return prepare(activation, in, 4, Then::kNothing);
 }

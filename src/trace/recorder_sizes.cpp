@@ -432,15 +432,15 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
 
 /// tensor[index] and tensor[index] = value.
 std::optional<Flow> Recorder::index_tensor(vm::Activation& activation, const Instruction& in, PyObject* tensor, PyObject* key, int slots) {
-  const bool stores = in.opcode == Opcode::kStoreSubscr;
+  const bool stores = in.opcode == Opcode::kStoreSubscr || in.opcode == Opcode::kStoreSlice;
   if ((!records_sizes() && (late_.empty() || stores)) || !resolve(tensor)) return std::nullopt;
-  const bool own = in.opcode == Opcode::kBinarySlice || PyLong_CheckExact(key) || key == Py_None || key == Py_Ellipsis || is_fresh(key);
+  const bool own = in.opcode == Opcode::kBinarySlice || in.opcode == Opcode::kStoreSlice || PyLong_CheckExact(key) || key == Py_None || key == Py_Ellipsis || is_fresh(key);
   if (!own || !offer_index(tensor, key)) {
     if (has_open_sizes(tensor)) settle_odd_index(key);
     return std::nullopt;
   }
   std::vector<OperatorRecorder::IndexPart> parts = std::move(operators_.index_parts);
-  Flow flow = prepare(activation, in, slots, slots == 2 || in.opcode == Opcode::kBinarySlice ? Then::kLearnTop : Then::kNothing);
+  Flow flow = prepare(activation, in, slots, stores ? Then::kNothing : Then::kLearnTop);
   operators_.index_parts = std::move(parts);
   return flow;
 }
