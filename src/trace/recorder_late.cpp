@@ -437,12 +437,13 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   return push_late(activation, asks ? method : site.callee, {object}, site.slots);
 }
 
-/// Where the bound of a slice is a tensor of one integer: the number that torch asks it for.
+/// Where the bound of a slice is a tensor of one integer: the number that torch asks it for. (Not of uint64: torch refuses what does not
+/// fit a size.)
 Ref Recorder::number_of_bound(PyObject* bound) {
   static PyObject* const method = import_path("torch._C:TensorBase.item").release();
   if (!guards::is_plain_tensor(bound) || vm::current_machine() != &machine_ || !resolve(bound)) return Ref();
   const at::Tensor& tensor = guards::tensor_of(bound);
-  if (tensor.numel() != 1 || !c10::isIntegralType(tensor.scalar_type(), false) || tensor.is_meta()) return Ref();
+  if (tensor.numel() != 1 || !c10::isIntegralType(tensor.scalar_type(), false) || tensor.scalar_type() == at::kUInt64 || tensor.is_meta()) return Ref();
   Ref number = make_late(method, {bound}, 0);
   if (!number) return PyErr_Clear(), Ref();
   operators_.freeze(tensor);

@@ -33,6 +33,12 @@ PyObject* tensor_method(const char* name) {
 
 std::int64_t number_of(PyObject* object) { return PyLong_AsLongLong(object); }
 
+bool fits_size(PyObject* number) {
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(number, &overflow);
+  return overflow == 0;
+}
+
 /// What torch._dynamo.mark_dynamic and its kin have said of a tensor's dimensions, a bit each.
 struct SizeMarks {
   std::uint64_t varying = 0, fixed = 0;
@@ -339,6 +345,7 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
   std::int64_t specified = 0;
   for (PyObject* item : items) {
     if (!may_give(item) || (PySlice_Check(item) && item != key && !is_fresh(item))) return false;
+    if (PyLong_CheckExact(item) && !fits_size(item)) return false;
     if (PyLong_CheckExact(item) || PySlice_Check(item)) specified++;
     else if (item != Py_None && item != Py_Ellipsis) return false;
   }
@@ -390,7 +397,7 @@ bool Recorder::require_in_range(PyObject* tensor, std::int64_t dimension, const 
 bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part) {
   PyObject* const values[] = {slice->start, slice->stop, slice->step};
   for (std::size_t i = 0; i < 3; i++) {
-    if (!may_give(values[i]) || (values[i] != Py_None && !PyLong_CheckExact(values[i]))) return false;
+    if (!may_give(values[i]) || (values[i] != Py_None && !(PyLong_CheckExact(values[i]) && fits_size(values[i])))) return false;
     part.numbers[i] = index_number(values[i]);
   }
   // A slice whose size data decides is an operator that takes whatever there is.

@@ -136,10 +136,17 @@ def routed(tokens, counts, weights):
     return out
 
 
+def huge(x, bound):
+    z = x.clone()
+    z[bound:] = 7
+    z[:, :bound] += 1
+    return x[bound:], x[:, :bound] * 2, z
+
+
 def bad_bound(x, bound):
     try:
         return x[bound:]
-    except (TypeError, IndexError, ValueError) as error:
+    except (TypeError, IndexError, ValueError, RuntimeError) as error:
         return type(error).__name__, str(error)
 
 
@@ -167,5 +174,7 @@ for turn in range(6):
     print("tensor_bounds_inside", show(tensor_bounds_inside(x + turn, torch.tensor([turn % 3, 3 + turn % 2]))))
     print("tensor_bounds_stored", show(tensor_bounds_stored(x, torch.tensor([0, turn, 6]))))
     print("routed", show(routed(x, torch.tensor([turn % 4, 2, 4 - turn % 4]), torch.ones(3, 2, 2) * torch.arange(1.0, 4)[:, None, None])))
-    for bound in (torch.tensor(True), torch.tensor(1.0), torch.tensor([1, 2]), torch.tensor([[1]]), torch.tensor(-2, dtype=torch.int8)):
+    for bound in (2**70, 2**63, 2**63 - 1, -(2**63) + 1, -(2**65), 1):
+        print("huge", show(huge(x + turn, bound)))
+    for bound in (torch.tensor(2**64 - 1, dtype=torch.uint64), torch.tensor(True), torch.tensor(1.0), torch.tensor([1, 2]), torch.tensor([[1]]), torch.tensor(-2, dtype=torch.int8)):
         print("bad_bound", show(bad_bound(x, bound)))
