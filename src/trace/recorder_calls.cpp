@@ -1,14 +1,12 @@
 // Calls: Python code is inlined by the VM; C code goes by its class in the table of callables.
 
 #include "guards/torch_python.h"
-#include "python/compat.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
 #include <torch/csrc/Dtype.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_set>
 

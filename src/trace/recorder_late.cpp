@@ -161,6 +161,11 @@ int operands_of(const Instruction& in) {
   }
 }
 
+PyObject* item_method() {
+  static PyObject* const method = import_path("torch._C:TensorBase.item").release();
+  return method;
+}
+
 }  // namespace
 
 Flow Recorder::cut_unsettled(BreakId id, const char* detail) {
@@ -417,7 +422,7 @@ std::optional<Flow> Recorder::settle_arguments(vm::Activation& activation, CallS
 
 /// A tensor's only element as a number.
 std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& site) {
-  static PyObject* const method = import_path("torch._C:TensorBase.item").release();
+  PyObject* const method = item_method();
   const bool converts = site.callee == reinterpret_cast<PyObject*>(&PyFloat_Type) || site.callee == reinterpret_cast<PyObject*>(&PyLong_Type);
   bool asks = site.callee == method;
   if (!asks && PyCFunction_CheckExact(site.callee)) {
@@ -440,7 +445,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
 /// Where the bound of a slice is a tensor of one integer: the number that torch asks it for. (Not of uint64: torch refuses what does not
 /// fit a size.)
 Ref Recorder::number_of_bound(PyObject* bound) {
-  static PyObject* const method = import_path("torch._C:TensorBase.item").release();
+  PyObject* const method = item_method();
   if (!guards::is_plain_tensor(bound) || vm::current_machine() != &machine_ || !resolve(bound)) return Ref();
   const at::Tensor& tensor = guards::tensor_of(bound);
   if (tensor.numel() != 1 || !c10::isIntegralType(tensor.scalar_type(), false) || tensor.scalar_type() == at::kUInt64 || tensor.is_meta()) return Ref();
