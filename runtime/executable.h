@@ -32,6 +32,8 @@ class Executable {
   /// True when a run is the graph's operators themselves, one by one.
   virtual bool replays_operators() const { return false; }
   virtual int extern_count() const { return 0; }
+  /// True when a run that throws leaves the inputs as they were.
+  virtual bool undoes() const { return false; }
   /// True when the next run is likely to look where its inputs lie and no more: it keeps none of them in a tensor of its own.
   virtual bool looks_only() const { return false; }
 };
@@ -44,5 +46,8 @@ struct LoweringState {
 /// Replays libtorch's own operators one by one through the dispatcher, each under the mode it was recorded in:
 /// the meaning of a graph by definition. Random operators draw from the generators that eager would use.
 std::unique_ptr<Executable> make_replayer(std::shared_ptr<const graph::Graph> graph);
+
+/// The same, all or nothing: where an operator raises, the inputs are as they were. Of graphs that `UndoLog` covers.
+std::unique_ptr<Executable> make_undoing_replayer(std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace dynrun::runtime

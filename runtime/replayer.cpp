@@ -1,5 +1,8 @@
 #include "runtime/dispatch.h"
 #include "runtime/executable.h"
+#include "runtime/undo_log.h"
+
+#include "graph/operators.h"
 
 #include <ATen/ATen.h>
 
@@ -13,11 +16,27 @@ using graph::ValueId;
 
 class Replayer final : public Executable {
  public:
-  explicit Replayer(std::shared_ptr<const graph::Graph> graph) : graph_(std::move(graph)), dead_after_(graph_->nodes.size()) {
+  Replayer(std::shared_ptr<const graph::Graph> graph, bool undoes) : graph_(std::move(graph)), undoes_(undoes), dead_after_(graph_->nodes.size()) {
     plan_lifetimes();
   }
 
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs) override {
+    if (!undoes_) return run(inputs, nullptr);
+    UndoLog log(inputs);
+    try {
+      return run(inputs, &log);
+    } catch (...) {
+      log.undo();
+      throw;
+    }
+  }
+
+  bool replays_operators() const override { return true; }
+  bool undoes() const override { return undoes_; }
+  int extern_count() const override { return static_cast<int>(graph_->nodes.size()); }
+
+ private:
+  std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs, UndoLog* log) {
     TORCH_CHECK(inputs.size() == graph_->inputs.size(), "a graph of ", graph_->inputs.size(), " inputs was given ",
                 inputs.size());
     std::vector<c10::IValue> values(graph_->values.size());
@@ -37,6 +56,7 @@ class Replayer final : public Executable {
         mode = &node.mode;
       }
       push_arguments(node, value, stack);
+      if (log != nullptr && !(i + 1 == graph_->nodes.size() && raises_first(node))) log->before(node, stack);
       call(node, stack);
       take_results(node, stack, store);
       for (ValueId id : dead_after_[i]) values[index(id)] = c10::IValue();
@@ -45,10 +65,12 @@ class Replayer final : public Executable {
     return take_outputs(values);
   }
 
-  bool replays_operators() const override { return true; }
-  int extern_count() const override { return static_cast<int>(graph_->nodes.size()); }
+  /// Whether an operator that raises has written nothing.
+  static bool raises_first(const Node& node) {
+    const std::string_view name = graph::base_name(node.op);
+    return name == "copy" || name == "fill" || name == "zero";
+  }
 
- private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
   template <typename Visit>
@@ -106,13 +128,18 @@ class Replayer final : public Executable {
   }
 
   std::shared_ptr<const graph::Graph> graph_;
+  bool undoes_;
   std::vector<std::vector<ValueId>> dead_after_;  // by node: what no later node reads
 };
 
 }  // namespace
 
 std::unique_ptr<Executable> make_replayer(std::shared_ptr<const graph::Graph> graph) {
-  return std::make_unique<Replayer>(std::move(graph));
+  return std::make_unique<Replayer>(std::move(graph), false);
+}
+
+std::unique_ptr<Executable> make_undoing_replayer(std::shared_ptr<const graph::Graph> graph) {
+  return std::make_unique<Replayer>(std::move(graph), true);
 }
 
 }  // namespace dynrun::runtime

@@ -10,6 +10,7 @@
 #include "python/compat.h"
 #include "runtime/disk_cache.h"
 #include "runtime/executable.h"
+#include "runtime/undo_log.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
@@ -517,15 +518,17 @@ static bool proofs_hold(const trace::Segment& segment, const std::vector<at::Ten
 }
 
 void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
+  std::shared_ptr<runtime::Executable>& operators = segment.shapes->operators;
+  if (!operators) operators = segment.writes_outside && runtime::UndoLog::covers(*segment.graph) ? runtime::make_undoing_replayer(segment.graph) : runtime::make_replayer(segment.graph);
   if (!plan.code.executable) {
-    plan.code.executable = runtime::make_replayer(segment.graph);
+    plan.code.executable = operators;
     plan.code.expected = plan.output_types;
     plan.code.untried = segment.writes_outside;
     plan.code.unproven = !proofs_hold(segment, inputs);
   }
   plan.runs++;
   if (segment.backend != 0) plan.code.executable = segment.code.executable;
-  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2) return;
+  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2 || (plan.code.unproven && operators->undoes())) return;
   std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
   if (!state) state = std::make_unique<lowering::Shared>();
   auto* shared = static_cast<lowering::Shared*>(state.get());

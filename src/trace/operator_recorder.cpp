@@ -511,6 +511,27 @@ void OperatorRecorder::note_writes(const c10::OperatorHandle& op, const torch::j
   }
 }
 
+/// Gives new memory, and writes none: neither by its schema nor, as running statistics are, in silence.
+static bool only_reads(const graph::Node& node) {
+  static const std::unordered_set<std::string_view> names = {"linear", "matmul", "mm", "addmm", "bmm", "conv1d", "conv2d", "embedding", "layer_norm"};
+  const std::string_view name = graph::base_name(node.op);
+  const auto& formals = node.op.schema().arguments();
+  return (names.count(name) != 0 || graph::is_elementwise(name)) && std::none_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; });
+}
+
+std::vector<bool> OperatorRecorder::only_read(const std::vector<at::Tensor>& inputs) const {
+  std::unordered_set<graph::ValueId> others;
+  for (const graph::Node& node : graph_->nodes) {
+    if (!only_reads(node)) graph::visit_values(node, [&](graph::ValueId id) { others.insert(id); });
+  }
+  std::vector<bool> only;
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    const at::Tensor& input = inputs[i];
+    only.push_back(others.count(graph_->inputs[i].value) == 0 && input.has_storage() && written_at_.count(input.storage().unsafeGetStorageImpl()) == 0);
+  }
+  return only;
+}
+
 graph::ValueId OperatorRecorder::result_value(const at::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) return graph::kNoValue;
   graph::ValueId id = find(tensor);

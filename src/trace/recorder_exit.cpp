@@ -788,7 +788,10 @@ bool Recorder::finish() {
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
   segment_->proofs = operators_.proofs();
-  if (segment_->writes_outside) segment_->alias_pattern = alias_pattern(inputs_);
+  if (segment_->writes_outside) {
+    segment_->alias_pattern = alias_pattern(inputs_);
+    segment_->only_read = operators_.only_read(inputs_);
+  }
   segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size()) + operators_.uncounted());
   segment_->frames = frames_;
   return true;

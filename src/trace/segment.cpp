@@ -180,7 +180,7 @@ std::shared_ptr<runtime::Executable> run_operators(const Segment& segment, const
 /// what it throws; random numbers are then those of before.
 void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
   const runtime::RandomState random(segment.drawn_from);
-  runtime::make_replayer(segment.graph)->run(snapshot(inputs));
+  runtime::make_replayer(segment.graph)->run(snapshot(inputs, segment.only_read));
   random.restore();
 }
 
@@ -210,7 +210,7 @@ std::shared_ptr<runtime::Executable> tried_on_copies(const Segment& segment, std
   WarningNote note(false);
   const c10::WarningUtils::WarningHandlerGuard noted(&note);
   try {
-    executable->run(snapshot(inputs));
+    executable->run(snapshot(inputs, segment.only_read));
   } catch (...) {
     executable = runtime::make_replayer(segment.graph);
   }
@@ -408,7 +408,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   try {
     const c10::WarningUtils::WarningHandlerGuard noted(&note);
     if (verify) copies = snapshot(inputs);
-    if (code.untried || code.unproven) rehearse(segment, inputs);
+    if ((code.untried || code.unproven) && !executable->undoes()) rehearse(segment, inputs);
     code.untried = false;
     if (segment.writes_outside && segment.backend == 0 && !executable->replays_operators() && code.rehearsed.lock() != executable) {
       executable = tried_on_copies(segment, std::move(executable), inputs, random);

@@ -140,7 +140,7 @@ struct Code {
   int refolds = 0;
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
-  bool unproven = false;  // at these sizes an index may be out of range after outside tensors were written: each run is rehearsed
+  bool unproven = false;  // at these sizes an index may be out of range after outside tensors were written: each run is rehearsed, or undone if it raises
   std::weak_ptr<runtime::Executable> rehearsed;  // which one has once been run on copies, where it writes outside tensors
   bool untried = false;  // at these sizes no run has come to its end yet, and an operator may raise after outside tensors were written
 };
@@ -167,6 +167,7 @@ struct Segment {
   std::vector<c10::Device> drawn_from;  // whose default generators it draws from
   std::vector<graph::RangeProof> proofs;  // indices in range at the sizes of the recording, behind a write to an outside tensor
   bool writes_outside = false;  // writes tensors in place that outlive it
+  std::vector<bool> only_read;  // by input: weights and their like, which a run that does not count may read themselves
   struct OutputTraits {
     bool is_view;
     std::uint32_t version;

@@ -37,6 +37,8 @@ class ShapePlans {
   guards::Miss explain_miss(const Segment& segment, const std::vector<PyObject*>& registers) const;
   /// The graph with the sizes of this choice.
   std::shared_ptr<graph::Graph> concrete(const Segment& segment, const std::vector<at::Tensor>& inputs) const;
+  /// Runs the operators at any sizes, for plans that are not compiled; the engine's.
+  std::shared_ptr<runtime::Executable> operators;
   /// What the code of all plans has in common; the engine's.
   std::unique_ptr<runtime::LoweringState> lowering_state;
   /// Of the plans that are compiled, so many stay so.

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 
 namespace dynrun::trace {
@@ -25,11 +26,16 @@ struct Memory {
   at::Tensor copy;  // bytes
 };
 
-std::vector<Memory> copy_memory(const std::vector<at::Tensor>& inputs) {
+std::optional<Memory> memory_of(const at::Tensor& tensor) {
+  auto* begin = static_cast<const char*>(tensor.storage().data());
+  return tensor.is_cpu() && begin ? std::optional(Memory{begin, begin + tensor.storage().nbytes(), {}}) : std::nullopt;
+}
+
+std::vector<Memory> copy_memory(const std::vector<at::Tensor>& inputs, const std::vector<bool>& only_read) {
   std::vector<Memory> ranges, merged;
-  for (const at::Tensor& input : inputs) {
-    auto* begin = static_cast<const char*>(input.storage().data());
-    if (input.is_cpu() && begin) ranges.push_back({begin, begin + input.storage().nbytes(), {}});
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    std::optional<Memory> range = memory_of(inputs[i]);
+    if (range && !(i < only_read.size() && only_read[i])) ranges.push_back(*range);
   }
   std::sort(ranges.begin(), ranges.end(), [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
   for (const Memory& range : ranges) {
@@ -55,6 +61,12 @@ c10::Storage copy_storage(const at::Tensor& original, const std::vector<Memory>&
   }
   char* place = static_cast<char*>(memory->copy.data_ptr()) + (begin - memory->begin);
   return at::from_blob(place, {bytes}, [kept = memory->copy](void*) {}, at::kByte).storage();
+}
+
+/// Whether a tensor that is only read may stand for its copy: none of its memory is written under another name either.
+bool stands_for_itself(const at::Tensor& tensor, const std::vector<Memory>& memories) {
+  const std::optional<Memory> own = memory_of(tensor);
+  return own && tensor.is_contiguous() && std::none_of(memories.begin(), memories.end(), [&](const Memory& m) { return m.begin < own->end && own->begin < m.end; });
 }
 
 /// Memory that nobody has written: two runs need not find the same in it.
@@ -108,13 +120,18 @@ void end_program(const std::string& problem) {
   std::abort();
 }
 
-std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs, const std::vector<bool>& only_read) {
   std::unordered_map<const void*, c10::Storage> storages;
   std::vector<at::Tensor> copies;
   c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
   at::AutoDispatchBelowADInplaceOrView below;
-  const std::vector<Memory> memories = copy_memory(inputs);
-  for (const at::Tensor& input : inputs) {
+  const std::vector<Memory> memories = copy_memory(inputs, only_read);
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    const at::Tensor& input = inputs[i];
+    if (i < only_read.size() && only_read[i] && stands_for_itself(input, memories)) {
+      copies.push_back(input.requires_grad() ? input.detach() : input);
+      continue;
+    }
     c10::InferenceMode mode(input.is_inference());
     auto [at, fresh] = storages.try_emplace(input.storage().unsafeGetStorageImpl());
     if (fresh) at->second = copy_storage(input, memories);

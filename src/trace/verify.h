@@ -18,8 +18,8 @@ struct VerifyError : std::runtime_error {
 /// Says what was found, and ends the program.
 [[noreturn]] void end_program(const std::string& problem);
 
-/// Copies of the inputs before the run, with the sharing among them kept.
-std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs);
+/// Copies of the inputs before the run, with the sharing among them kept. `only_read`: by input, whether it may stand for itself.
+std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs, const std::vector<bool>& only_read = {});
 
 /// Runs the recorded operators on the copies and compares: outputs, and what was written. Throws VerifyError.
 void verify_outputs(const std::shared_ptr<const graph::Graph>& graph, const std::vector<at::Tensor>& copies, const std::vector<at::Tensor>& outputs);

@@ -1,0 +1,66 @@
+#include "runtime/undo_log.h"
+
+#include "graph/operators.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+namespace dynrun::runtime {
+namespace {
+
+/// Writes that the schema is silent about: running statistics.
+bool writes_silently(const graph::Node& node) {
+  const std::string_view name = graph::base_name(node.op);
+  return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
+}
+
+bool writes(const c10::Argument& formal) {
+  return formal.alias_info() != nullptr && formal.alias_info()->isWrite();
+}
+
+}  // namespace
+
+bool UndoLog::covers(const graph::Graph& graph) {
+  return !graph.any_grad_mode() && std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.op.hasTag(at::Tag::inplace_view); });
+}
+
+UndoLog::UndoLog(c10::ArrayRef<at::Tensor> inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (input.defined() && input.has_storage()) outside_.insert(input.storage().unsafeGetStorageImpl());
+  }
+}
+
+void UndoLog::before(const graph::Node& node, const torch::jit::Stack& stack) {
+  const auto& formals = node.op.schema().arguments();
+  const std::size_t first = stack.size() - node.arguments.size();
+  const bool silently = writes_silently(node);
+  for (std::size_t i = 0; i < node.arguments.size(); i++) {
+    if (!silently && !writes(formals[i])) continue;
+    const c10::IValue& argument = stack[first + i];
+    if (argument.isTensor()) keep(argument.toTensor());
+    if (!argument.isTensorList()) continue;
+    for (const at::Tensor& tensor : argument.toTensorVector()) keep(tensor);
+  }
+}
+
+void UndoLog::keep(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage() || outside_.count(tensor.storage().unsafeGetStorageImpl()) == 0) return;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  written_.push_back({tensor, tensor.clone(), counter.enabled() ? std::optional(counter.current_version()) : std::nullopt});
+}
+
+void UndoLog::undo() {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::NoGradGuard no_grad;
+  for (auto one = written_.rbegin(); one != written_.rend(); ++one) {
+    one->tensor.copy_(one->content);
+    c10::VariableVersion counter = one->tensor.unsafeGetTensorImpl()->version_counter();
+    if (one->version) counter.set_version(*one->version);
+  }
+  written_.clear();
+}
+
+}  // namespace dynrun::runtime
