@@ -7,6 +7,7 @@
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
 #include "lowering/gradient_prefix.h"
+#include "lowering/moving_views.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
 #include "lowering/shared.h"
@@ -235,11 +236,25 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
   return lowered;
 }
 
+/// Views whose place moves are taken of the inputs first; what is left takes them as inputs.
+Lowered lower_behind_views(const Split& split, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  std::unique_ptr<runtime::Executable> views = runtime::make_replayer(split.first);
+  std::vector<at::Tensor> taken, all = examples.vec();
+  for (std::size_t index : split.first_inputs) taken.push_back(examples[index]);
+  for (at::Tensor& view : views->run(taken)) all.push_back(std::move(view));
+  Options inner = options;
+  if (options.shared != nullptr) inner.contents.resize(all.size(), 0);
+  Lowered lowered = lower(split.rest, all, inner);
+  lowered.executable = make_split(split, std::move(views), std::move(lowered.executable));
+  return lowered;
+}
+
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   if (must_replay(*graph, examples, options)) return lower_split(graph, examples, options);
-  auto recorded = std::exchange(graph, copy_moving_selects(graph));
+  if (std::optional<Split> split = split_behind_moving_views(*graph, examples)) return lower_behind_views(*split, examples, options);
+  auto recorded = std::exchange(graph, copy_moving_views(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
   if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());
 #ifdef NDEBUG

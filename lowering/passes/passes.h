@@ -7,7 +7,7 @@ namespace dynrun::lowering {
 
 /// The graph with `tensor[i]`, where i is computed by each replay, as copies; null where a copy would not do. Comes before a
 /// graph becomes a Program.
-std::shared_ptr<const graph::Graph> copy_moving_selects(std::shared_ptr<const graph::Graph> graph);
+std::shared_ptr<const graph::Graph> copy_moving_views(std::shared_ptr<const graph::Graph> graph);
 
 /// Reads a recorded graph: views become entries of Program::views, in-place operators become functional ones where the tensor
 /// they write is made in the graph and its whole buffer is written. Other writers stay, as `Program::writes`.

@@ -114,7 +114,7 @@ static bool may_raise_on_sizes(const Graph& graph, const Node& node) {
 bool may_raise_on_data(const Graph& graph, const Node& node) {
   if (may_raise_on_sizes(graph, node)) return true;
   const std::string_view name = base_name(node.op);
-  if (name == "select" || name == "select_copy") return node.arguments[2].is_value();
+  if (name == "select" || name == "select_copy" || name == "narrow" || name == "narrow_copy") return node.arguments[2].is_value();
   auto is_integer = [&](const Argument& argument) {
     if (!argument.is_value() || argument.value() == kNoValue) return false;
     const Value& value = graph.values[static_cast<std::size_t>(argument.value())];

@@ -305,7 +305,8 @@ bool OperatorRecorder::bind_host(const c10::OperatorHandle& op, std::size_t at, 
   if (own && type->kind() == c10::TypeKind::ListType && value.isIntList()) return bind_list(formal, at, value, argument);
   bool scalar = (value.isInt() || value.isDouble()) && type->kind() == c10::TypeKind::NumberType;
   // An index decides neither shape nor strides.
-  const bool index = op.schema().name() == "aten::select" && op.schema().overload_name() == "int" && at == 2 && value.isInt();
+  const std::string_view place = op.schema().overload_name();
+  const bool index = at == 2 && value.isInt() && ((op.schema().name() == "aten::select" && place == "int") || (op.schema().name() == "aten::narrow" && place.empty()));
   const bool size = own && type->kind() == c10::TypeKind::SymIntType && value.isInt();
   // A plain int that is a size, of which only data decides.
   const bool length = own && called && host_callee == "_pad_packed_sequence" && type->kind() == c10::TypeKind::IntType && value.isInt();
@@ -369,7 +370,7 @@ bool OperatorRecorder::bind_index(const c10::OperatorHandle& op, std::size_t at,
   if (graph::base_name(op) != (part.slice ? "slice" : "select") || at - 2 >= part.numbers.size()) return false;
   IndexNumber& number = part.numbers[at - 2];
   if (!number.is_given() || number.value != value.toInt()) return false;
-  argument = number.data != graph::kNoValue ? graph::Argument::reference(number.data) : host_input(number.host, number.value, part.slice);
+  argument = number.data != graph::kNoValue ? graph::Argument::reference(number.data) : host_input(number.host, number.value, part.slice && !part.moves);
   return number.bound = true;
 }
 
@@ -421,7 +422,7 @@ bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const
   const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0 && !part.in_range; });
   if (indexed && (name == "select" || name == "slice")) return true;
   if (host_arguments.empty()) return false;
-  if (name == "select") return true;
+  if (name == "select" || name == "narrow") return true;
   if (!computes_with_numbers(op)) return false;
   auto narrow = [](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;

@@ -134,7 +134,7 @@ class OperatorRecorder {
   Number add_arithmetic(const std::string& how, const Number& left, const Number& right, const c10::Scalar& now);
   /// An item of an index that becomes a select or slice operator, in order.
   struct IndexPart {
-    bool slice, left_out, in_range;        // in_range: the index is required to be
+    bool slice, left_out, in_range, moves;  // in_range: the index is required to be; moves: as many elements on each replay
     std::int64_t dimension;                // of the tensor that the operator gets
     std::array<IndexNumber, 3> numbers{};  // start, stop, step; of a select the index
   };

@@ -315,6 +315,7 @@ class Recorder {
   void make_index_of_lists(PyObject* tensor, PyObject** slot);
   void make_numbers_of_bounds(PyObject** slot);
   bool offer_index(PyObject* tensor, PyObject* key);
+  bool require_window(PyObject* tensor, std::int64_t dimension, PySliceObject* slice);
   bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
   bool require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number);
   OperatorRecorder::IndexNumber index_number(PyObject* object);

@@ -9,6 +9,7 @@
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/text.h"
+#include "trace/host_difference.h"
 #include "trace/recorder.h"
 #include "trace/shape_plans.h"
 
@@ -362,7 +363,7 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
       place++;
       continue;
     }
-    OperatorRecorder::IndexPart part{PySlice_Check(item) != 0, false, false, place, {}};
+    OperatorRecorder::IndexPart part{PySlice_Check(item) != 0, false, false, false, place, {}};
     if (!part.slice) {
       part.numbers[0] = index_number(item);
       part.in_range = part.numbers[0].host >= 0 && operators_.wrote_outside() && require_in_range(tensor, source, part.numbers[0]);
@@ -393,6 +394,22 @@ bool Recorder::require_in_range(PyObject* tensor, std::int64_t dimension, const 
   return true;
 }
 
+/// A slice of as many elements on each replay, in another place: it is required to lie within the dimension, and not to be all of it.
+bool Recorder::require_window(PyObject* tensor, std::int64_t dimension, PySliceObject* slice) {
+  auto is_moving = [&](PyObject* bound) { return is_host(bound) && !is_volatile(bound); };
+  if (!is_moving(slice->start) || !is_moving(slice->stop) || is_unsized(tensor)) return false;
+  const HostId start = host_of(slice->start), stop = host_of(slice->stop);
+  const std::optional<std::int64_t> width = constant_difference(host_, stop, start);
+  const std::int64_t size = guards::tensor_of(tensor).size(dimension);
+  if (!width || *width < 0 || *width >= size || number_of(slice->start) < 0 || number_of(slice->stop) > size) return false;
+  const HostId whole = size_or_constant(tensor, dimension);
+  Ref zero = Ref::steal(PyLong_FromLong(0)), elements = Ref::steal(PyLong_FromLongLong(*width));
+  host_.require_comparison(Py_GE, start, host_.constant(zero.get()), true);
+  host_.require_comparison(Py_LE, stop, whole, true);
+  if (has_open_sizes(tensor)) host_.require_comparison(Py_GT, whole, host_.constant(elements.get()), true);
+  return true;
+}
+
 /// torch leaves a slice out that takes the whole dimension: whether it does is required.
 bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part) {
   PyObject* const values[] = {slice->start, slice->stop, slice->step};
@@ -406,10 +423,7 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
   if (is_host(slice->step)) specialise(slice->step);
   part.numbers[2] = {};
   if (!is(slice->step, 1)) return true;
-  if (is_host(slice->start) && slice->stop != Py_None) {
-    specialise(slice->start);
-    part.numbers[0] = {};
-  }
+  if (require_window(tensor, dimension, slice)) return part.moves = true;
   const std::int64_t size = guards::tensor_of(tensor).size(dimension);
   // Which end leaves how much: torch asks before it hands the slice on.
   auto require = [&](std::int64_t distance, HostId host, int op) {
@@ -418,7 +432,10 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
     host_.require_comparison(op, host == kNoHost ? host_.constant(number.get()) : host, size_or_constant(tensor, dimension), op == Py_GT ? distance > size : distance >= size);
   };
   const std::int64_t start = slice->start == Py_None ? 0 : number_of(slice->start);
-  if (start != 0 && is_host(slice->start)) {
+  if (start > 0 && part.numbers[0].host != kNoHost) {
+    Ref zero = Ref::steal(PyLong_FromLong(0));
+    host_.require_comparison(Py_GT, part.numbers[0].host, host_.constant(zero.get()), true);
+  } else if (is_host(slice->start)) {
     specialise(slice->start);
     part.numbers[0] = {};
   }
