@@ -236,12 +236,26 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
   return lowered;
 }
 
+/// What the first part of a split gives for the inputs: where it raises, for it is at another place that it will be run, tensors like it.
+std::vector<at::Tensor> views_of(const Split& split, runtime::Executable& first, c10::ArrayRef<at::Tensor> examples) {
+  std::vector<at::Tensor> taken, like;
+  for (std::size_t index : split.first_inputs) taken.push_back(examples[index]);
+  try {
+    return first.run(taken);
+  } catch (const std::exception&) {
+    for (graph::ValueId id : split.first->outputs) {
+      const graph::TensorType& type = split.first->type_of(id);
+      like.push_back(at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device)));
+    }
+    return like;
+  }
+}
+
 /// Views whose place moves are taken of the inputs first; what is left takes them as inputs.
 Lowered lower_behind_views(const Split& split, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   std::unique_ptr<runtime::Executable> views = runtime::make_replayer(split.first);
-  std::vector<at::Tensor> taken, all = examples.vec();
-  for (std::size_t index : split.first_inputs) taken.push_back(examples[index]);
-  for (at::Tensor& view : views->run(taken)) all.push_back(std::move(view));
+  std::vector<at::Tensor> all = examples.vec(), taken = views_of(split, *views, examples);
+  all.insert(all.end(), taken.begin(), taken.end());
   Options inner = options;
   if (options.shared != nullptr) inner.contents.resize(all.size(), 0);
   Lowered lowered = lower(split.rest, all, inner);

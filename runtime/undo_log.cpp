@@ -1,6 +1,7 @@
 #include "runtime/undo_log.h"
 
 #include "graph/operators.h"
+#include "graph/visit.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -16,6 +17,14 @@ bool writes_silently(const graph::Node& node) {
   return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
 }
 
+bool takes_gradients(const graph::Graph& graph, const graph::Node& node) {
+  bool any = false;
+  auto look = [&](graph::ValueId id) { any = any || (id != graph::kNoValue && graph.values[static_cast<std::size_t>(id)].is_tensor() && graph.type_of(id).requires_grad); };
+  graph::visit_values(node, look);
+  std::for_each(node.outputs.begin(), node.outputs.end(), look);
+  return any;
+}
+
 bool writes(const c10::Argument& formal) {
   return formal.alias_info() != nullptr && formal.alias_info()->isWrite();
 }
@@ -23,7 +32,7 @@ bool writes(const c10::Argument& formal) {
 }  // namespace
 
 bool UndoLog::covers(const graph::Graph& graph) {
-  return !graph.any_grad_mode() && std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.op.hasTag(at::Tag::inplace_view); });
+  return std::none_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.op.hasTag(at::Tag::inplace_view) || (node.mode.grad_enabled && takes_gradients(graph, node)); });
 }
 
 UndoLog::UndoLog(c10::ArrayRef<at::Tensor> inputs) {

@@ -5,6 +5,7 @@ import gc
 import pathlib
 import resource
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "models"))
@@ -200,6 +201,42 @@ def a_python_loop_over_a_module():
     assert segments(function, [(torch.ones(2, 4), turns) for turns in (3000, 1500, 2000, 3000)]) <= 8
 
 
+def places_that_move():
+    """As many elements from a place that changes: of what comes in and of what is computed."""
+
+    def window(x, k):
+        y = torch.relu_(x[:, k:k + 3] * 2)
+        return y + (x * x).T[2 * k:2 * (k + 1)].sum(), x.narrow(1, k, 2) + 1, y.narrow(1, 1, 2)
+
+    def written(x, k):
+        x[:, k:k + 2] += 1
+        return k
+
+    x, v = rows(6, 2000), rows(6, 2000)
+    assert segments(window, [(x, k) for k in (3, 4, 900, 3, 77, 990, *range(400, 500))]) <= 2
+    assert segments(written, [(v, k) for k in (3, 4, 1900, 3, 77, 1000, *range(400, 500))]) <= 2
+
+
+def a_buffer_that_fills_up():
+    """What is written at a size that never was is not copied for a rehearsal: as long as for a small buffer."""
+
+    def fill(buffer, x, k):
+        buffer[:k] = x[:k]
+        return buffer[:k].sum()
+
+    def seconds(size):
+        buffer, x = torch.zeros(size, 64), torch.ones(600, 64)
+        began = time.process_time()
+        for k in range(20, 600):
+            fill(buffer, x, k)
+        return time.process_time() - began
+
+    assert segments(fill, [(torch.zeros(700, 64), torch.ones(600, 64), k) for k in range(2, 600, 7)]) <= 3
+    seconds(700)
+    small, large = seconds(700), seconds(200000)
+    assert large < 20 * small, f"{large:.3f} s, {small:.3f} s in a small buffer"
+
+
 def a_loop_that_takes_tuples_apart():
     data = list(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)))
 
@@ -214,7 +251,7 @@ def a_loop_that_takes_tuples_apart():
     assert segments(function, [(torch.ones(4) * n,) for n in range(4)]) <= 6
 
 
-CASES = [a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 

@@ -62,3 +62,27 @@ TEST_CASE("the replayer hands over an operator's error and leaves the mode as it
   CHECK_THROWS_AS(executable->run({at::ones({2, 3}), at::ones({2, 3})}), c10::Error);
   CHECK(at::GradMode::is_enabled());
 }
+
+TEST_CASE("where an operator raises, the undoing replayer leaves its inputs as they were, versions too", "[replayer]") {
+  auto graph = std::make_shared<graph::Graph>(graph::parse(R"(
+input %x: float32[4]
+input %y: float32[2, 3]
+input %mean: float32[3]
+input %variance: float32[3]
+%part: float32[2] = aten::slice.Tensor(%x, 0, 0, 2, 1)
+%part = aten::add_.Scalar(%part, 1, 1)
+%x = aten::mul_.Scalar(%x, 2)
+%norm: float32[2, 3] = aten::batch_norm(%y, None, None, %mean, %variance, true, 0.1, 1e-05, false)
+%z: float32[2, 2] = aten::mm(%norm, %y)
+return %z
+)"));
+  REQUIRE_FALSE(graph::verify(*graph));
+  at::Tensor x = at::arange(4.0), y = at::randn({2, 3}), mean = at::zeros({3}), variance = at::ones({3});
+  auto executable = runtime::make_undoing_replayer(graph);
+  CHECK(executable->undoes());
+  CHECK_THROWS_AS(executable->run({x, y, mean, variance}), c10::Error);
+  CHECK(at::equal(x, at::arange(4.0)));
+  CHECK(at::equal(mean, at::zeros({3})));
+  CHECK(at::equal(variance, at::ones({3})));
+  CHECK(x._version() == 0);
+}
