@@ -2,6 +2,7 @@
 
 #include "guards/armed.h"
 #include "guards/cached_call.h"
+#include "guards/numpy_scalar.h"
 #include "guards/output.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
@@ -115,6 +116,7 @@ bool constants_equal(PyObject* a, PyObject* b) {
     Py_complex x = reinterpret_cast<PyComplexObject*>(a)->cval, y = reinterpret_cast<PyComplexObject*>(b)->cval;
     return std::memcmp(&x, &y, sizeof x) == 0;
   }
+  if (is_numpy_scalar(a)) return same_numpy_scalars(a, b);
   if (is_enum_member(a)) return false;
   if (PyRange_Check(a)) return ranges_equal(a, b);
   int equal = PyObject_RichCompareBool(a, b, Py_EQ);
@@ -199,7 +201,7 @@ PyObject* class_field(PyTypeObject* type, int index) {
 bool is_constant_like(PyObject* object) {
   if (object == Py_None || object == Py_Ellipsis || object == Py_NotImplemented) return true;
   if (is_number_or_text(object)) return true;
-  if (is_torch_constant(object)) return true;
+  if (is_torch_constant(object) || is_numpy_scalar(object)) return true;
   return is_enum_member(object);
 }
 

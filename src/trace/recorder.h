@@ -45,6 +45,8 @@ bool is_plain_temporary(PyObject* object);
 /// operator.itemgetter, attrgetter or methodcaller; `is_constant_getter`: one that was made with numbers and texts.
 bool is_getter(PyObject* object);
 bool is_constant_getter(PyObject* object);
+/// One of NumPy's functions of one number that the recorder knows.
+bool is_numpy_function(PyObject* object);
 
 /// A Python function that was defined in the module of that name.
 bool is_of_module(PyObject* function, const char* module);
@@ -259,6 +261,9 @@ class Recorder {
   at::Tensor array_tensor(PyObject* object) const;
   bool record_all(const std::function<void()>& call);
   std::optional<Flow> call_array(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  std::optional<Flow> call_numpy(vm::Activation&, CallSite& site);
+  std::optional<Flow> fold_numpy(vm::Activation&, const bytecode::Instruction&);
+  std::optional<Flow> fold_numpy_unary(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> array_binary(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> call_from_array(vm::Activation&, CallSite& site);
   std::unordered_map<PyObject*, python::Ref> array_results_;  // tensors, by the late arrays that are copies of them

@@ -1,5 +1,6 @@
 // Calls: Python code is inlined by the VM; C code goes by its class in the table of callables.
 
+#include "guards/numpy_scalar.h"
 #include "guards/torch_python.h"
 #include "python/text.h"
 #include "trace/recorder.h"
@@ -43,6 +44,13 @@ bool makes_text(PyObject* callable) {
 bool asks_no_order(const std::string& name) {
   static const std::unordered_set<std::string_view> names = {"len", "set", "frozenset", "type", "callable", "any", "all", "isinstance", "bool", "_abc_instancecheck", "_count_elements"};
   return names.count(name) != 0 || name.rfind("set.", 0) == 0 || name.rfind("frozenset.", 0) == 0;
+}
+
+/// Functions of C that do arithmetic by the operators of what they are given, which NumPy's may comment on.
+bool calculates(const std::string& name) {
+  static const std::unordered_set<std::string_view> names = {"sum", "pow", "divmod", "abs", "round", "prod", "add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "iadd", "isub", "imul",
+                                                             "itruediv", "ifloordiv", "imod", "ipow", "lshift", "rshift", "inv", "invert", "sumprod", "reduce"};
+  return names.count(name) != 0;
 }
 
 /// The slot wrapper type.__call__, borrowed.
@@ -230,6 +238,7 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools.partial") return call_partial(activation, in, site);
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools._lru_cache_wrapper") return call_cached(activation, site);
   if (is_getter(callee)) return call_getter(activation, in, site);
+  if (auto done = call_numpy(activation, site)) return *done;
   if (PyWeakref_CheckRefExact(callee) && site.arguments.empty()) return call_reference(activation, in, site);
   classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {
@@ -277,6 +286,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
   std::string name = type->tp_name;
   CallKind kind = classify_callable(site.callee);
+  if (auto done = call_numpy(activation, site)) return *done;
   if (kind.call_class == CallClass::kPure) return call_builtin(activation, in, site, site.callee, nullptr);
   if (PyExceptionClass_Check(site.callee)) {
     for (PyObject* argument : site.arguments) is_constant(argument);  // its text is made of them
@@ -402,6 +412,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     UnrecordedScope unrecorded;
     return give(activation, Ref::steal(PyBool_FromLong(guards::tensor_of(site.arguments[0]).item().toBool())), site.slots);
   }
+  if (kind.call_class == CallClass::kPure && calculates(name) && std::any_of(site.arguments.begin(), site.arguments.end(), guards::is_numpy_scalar)) return cut(BreakId::k_opaque_call, name);
   settle_sizes(site, kind, name);
   const bool by_name = kind.call_class == CallClass::kPure || kind.model == Model::kWriteFresh || kind.model == Model::kWriteFirst || kind.model == Model::kDictPop;
   if (by_name) note_compared_by(name, self, site);

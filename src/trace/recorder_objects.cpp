@@ -57,7 +57,7 @@ bool is_number_info(PyObject* object) {
 bool is_transparent(PyObject* object) {
   if (guards::is_constant_like(object) || guards::is_plain_tensor(object) || PyType_Check(object) || PyFunction_Check(object) ||
       PyMethod_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || PyRange_Check(object) ||
-      PyWeakref_CheckRefExact(object) || PySlice_Check(object) || PyCell_Check(object) || is_number_info(object) || is_constant_getter(object))
+      PyWeakref_CheckRefExact(object) || PySlice_Check(object) || PyCell_Check(object) || is_number_info(object) || is_constant_getter(object) || is_numpy_function(object))
     return true;
   PyTypeObject* type = Py_TYPE(object);
   if (PyList_CheckExact(object) || PyTuple_Check(object) || PyDict_CheckExact(object) || PyODict_CheckExact(object)) return true;
@@ -144,7 +144,7 @@ bool Recorder::learn_external(PyObject* object, SourceId source) {
     return true;
   }
   if (guards::is_tensor(object) && !guards::has_plain_layout(object)) return false;
-  if (PyCode_Check(object) || is_constant_getter(object)) {
+  if (PyCode_Check(object) || is_constant_getter(object) || is_numpy_function(object)) {
     guards_.check_is(source, object);
   } else if (PyRange_Check(object) || is_number_info(object)) {
     guards_.check_equals(source, object);

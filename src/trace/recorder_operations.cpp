@@ -1,5 +1,6 @@
 // Operators, containers, iteration and branches.
 
+#include "guards/numpy_scalar.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/numbers.h"
@@ -159,6 +160,7 @@ Flow Recorder::unary(vm::Activation& activation, const Instruction& in) {
   }
   if (is_host(activation.peek(1)) && PyNumber_Check(activation.peek(1)))
     return compute_host(activation, in, in.opcode == Opcode::kUnaryNegative ? HostKind::kNegative : HostKind::kInvert, 0, {activation.peek(1)}, nullptr, 1);
+  if (auto done = fold_numpy_unary(activation, in)) return *done;
   bool tensor = false;
   if (operand_ok(activation.peek(1), &tensor)) return prepare(activation, in, 1, Then::kLearnTop);
   PyObject* method = resolve(activation.peek(1))
@@ -213,6 +215,7 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
   if (in.argument == NB_ADD && records_sizes() && sequences && (holds_hosts(left) || holds_hosts(right)) &&
       resolve_deep(left, 0, true) && resolve_deep(right, 0, true))
     return prepare(activation, in, 2, Then::kLearnTop);
+  if (auto done = fold_numpy(activation, in)) return *done;
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
     if (in_place && (PyList_CheckExact(left) || PyDict_CheckExact(left) || PyAnySet_CheckExact(left))) {
       if (source_of(left) != kNoSource) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
@@ -288,7 +291,7 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   if (a != kNoSource && b != kNoSource && a != b) guards_.check_same(a, b, left == right);
   // Numbers and strings from outside are guarded by value only: their identity may differ next time.
   auto loose = [](PyObject* object) {
-    return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || THPDevice_Check(object);
+    return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || THPDevice_Check(object) || guards::is_numpy_scalar(object);
   };
   auto small = [this](PyObject* object) { return !is_host(object) && !is_late(object) && python::is_small_int(object); };
   if (small(left) && small(right) && (left == right) == (PyLong_AsLong(left) == PyLong_AsLong(right))) return Flow::kRun;

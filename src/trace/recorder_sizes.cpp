@@ -443,7 +443,7 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
   if (slice->stop == Py_None) return true;
   const std::int64_t stop = number_of(slice->stop);
   if (stop < 0 && part.numbers[1].host != kNoHost) {
-    specialise(slice->stop);
+    if (is_host(slice->stop)) specialise(slice->stop);  // not so if it was the start, too
     part.numbers[1] = {};
   }
   if (stop < 0) return true;
