@@ -528,7 +528,7 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   }
   plan.runs++;
   if (segment.backend != 0) plan.code.executable = segment.code.executable;
-  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2 || (plan.code.unproven && operators->undoes())) return;
+  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2 || plan.code.untried || (plan.code.unproven && operators->undoes())) return;
   std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
   if (!state) state = std::make_unique<lowering::Shared>();
   auto* shared = static_cast<lowering::Shared*>(state.get());

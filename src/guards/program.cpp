@@ -644,7 +644,9 @@ bool Program::run_in_full(const std::vector<EntryFrame>& frames, std::vector<PyO
 namespace {
 
 bool is_other_value(PyObject* was, PyObject* now) {
-  return now && Py_TYPE(now) == Py_TYPE(was) && (PyLong_CheckExact(now) || PyFloat_CheckExact(now) || PyUnicode_CheckExact(now));
+  if (now == nullptr || Py_TYPE(now) != Py_TYPE(was)) return false;
+  const bool sizes = is_torch_constant(now) && PyTuple_Check(now) && PyTuple_GET_SIZE(now) == PyTuple_GET_SIZE(was);
+  return sizes || PyLong_CheckExact(now) || PyFloat_CheckExact(now) || PyUnicode_CheckExact(now);
 }
 
 }  // namespace

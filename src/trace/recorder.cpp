@@ -74,6 +74,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
       guards::SourceId source = guards_.read(SourceKind::kStack, frame, static_cast<std::int32_t>(i), nullptr);
       if (object == nullptr) guards_.check_null(source);
       else if (wants_host(object, source) || is_loop_index(depth, i)) adopt_host(&entry_[depth].activation->stack_base()[i], read_host(object, source));
+      else if (wants_size(object, source)) adopt_size(&entry_[depth].activation->stack_base()[i], source);
       else if (is_loop_tuple(depth, i)) adopt_loop_tuple(depth, i, source);
       else learn_external(object, source);
     }

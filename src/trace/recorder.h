@@ -177,6 +177,8 @@ class Recorder {
   void adopt_loop_tuple(std::size_t depth, std::size_t slot, guards::SourceId source);
   bool adopt_items(PyObject** slot, guards::SourceId source, const bytecode::Instruction*& pc);
   bool wants_host(PyObject* object, guards::SourceId source);
+  bool wants_size(PyObject* object, guards::SourceId source);
+  void adopt_size(PyObject** slot, guards::SourceId source);
   bool is_counter(guards::SourceId source) const;
   HostId read_host(PyObject* object, guards::SourceId source);
   /// Makes the object in a slot that of a host value.

@@ -387,6 +387,11 @@ bool Recorder::read_local(vm::Activation& activation, int slot) {
       slots.locals[index] = activation.locals()[slot];
       return true;
     }
+    if (wants_size(slots.locals[index], source)) {
+      adopt_size(&activation.locals()[slot], source);
+      slots.locals[index] = activation.locals()[slot];
+      return true;
+    }
     return learn_external(slots.locals[index], source);
   }
   return true;

@@ -167,6 +167,31 @@ Ref Recorder::make_size(PyObject* tensor) {
   return size;
 }
 
+/// A torch.Size from outside, a local that lives across a break, that held other numbers before.
+bool Recorder::wants_size(PyObject* object, SourceId source) {
+  return records_sizes() && is_size(object) && limits_.varying && limits_.varying->count(guards_.describe(source)) != 0;
+}
+
+/// Puts a size of its own in the place of one from outside, with host values for its numbers.
+void Recorder::adopt_size(PyObject** slot, SourceId source) {
+  guards_.check_type(source, Py_TYPE(*slot));
+  guards_.check_length(source, PyTuple_GET_SIZE(*slot));
+  Ref size = Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(Py_TYPE(*slot)), *slot));
+  if (!size || size.get() == *slot) {
+    PyErr_Clear();
+    guards_.check_equals(source, *slot);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(size.get()); i++) {
+    PyObject*& item = PyTuple_GET_ITEM(size.get(), i);
+    const SourceId path = guards_.read(guards::SourceKind::kSequenceItem, source, static_cast<std::int32_t>(i), nullptr);
+    Ref unique = make_host(read_host(item, path), number_of(item));
+    Ref old = Ref::steal(std::exchange(item, unique.release()));
+  }
+  note_open_size(size.get());
+  Ref old = Ref::steal(std::exchange(*slot, size.release()));
+}
+
 void Recorder::note_open_size(PyObject* object) {
   if ((hosts_.empty() && late_.empty()) || !is_size(object)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
@@ -432,14 +457,16 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
     host_.require_comparison(op, host == kNoHost ? host_.constant(number.get()) : host, size_or_constant(tensor, dimension), op == Py_GT ? distance > size : distance >= size);
   };
   const std::int64_t start = slice->start == Py_None ? 0 : number_of(slice->start);
-  if (start > 0 && part.numbers[0].host != kNoHost) {
-    Ref zero = Ref::steal(PyLong_FromLong(0));
-    host_.require_comparison(Py_GT, part.numbers[0].host, host_.constant(zero.get()), true);
+  HostId back = kNoHost;  // how far from the end a negative start is
+  if (start != 0 && part.numbers[0].host != kNoHost && (start > 0 || slice->stop == Py_None)) {
+    Ref zero = Ref::steal(PyLong_FromLong(0)), distance = Ref::steal(PyLong_FromLongLong(-start));
+    host_.require_comparison(start > 0 ? Py_GT : Py_LT, part.numbers[0].host, host_.constant(zero.get()), true);
+    if (start < 0) back = host_.compute(HostKind::kNegative, 0, {part.numbers[0].host}, nullptr, distance.get());
   } else if (is_host(slice->start)) {
     specialise(slice->start);
     part.numbers[0] = {};
   }
-  if (start < 0) require(-start, kNoHost, Py_GE);
+  if (start < 0) require(-start, back, Py_GE);
   if (slice->stop == Py_None) return true;
   const std::int64_t stop = number_of(slice->stop);
   if (stop < 0 && part.numbers[1].host != kNoHost) {

@@ -409,7 +409,6 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
     const c10::WarningUtils::WarningHandlerGuard noted(&note);
     if (verify) copies = snapshot(inputs);
     if ((code.untried || code.unproven) && !executable->undoes()) rehearse(segment, inputs);
-    code.untried = false;
     if (segment.writes_outside && segment.backend == 0 && !executable->replays_operators() && code.rehearsed.lock() != executable) {
       executable = tried_on_copies(segment, std::move(executable), inputs, random);
       const python::Gil held;
@@ -419,6 +418,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
     const AutocastCache cache(segment.sets_autocast);
     const std::uint64_t start = segment.timed ? report::ticks() : 0;
     outputs = executable->run(inputs);
+    code.untried = false;
     if (segment.timed) segment.code_ticks += report::ticks() - start;
     if (verify && segment.drawn_from.empty()) verify_outputs(segment.graph, copies, outputs);
   } catch (const VerifyError& error) {
