@@ -254,8 +254,9 @@ bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vecto
 bool TensorFacts::open_sizes(std::uint64_t dimensions) {
   if (!has_strides || sizes.empty() || sizes.size() > 64) return false;
   for (std::size_t i = 0; i < sizes.size(); i++) {
-    if ((dimensions >> i & 1) && sizes[i] < 2) return false;
+    if (sizes[i] < 2) dimensions &= ~(std::uint64_t{1} << i);
   }
+  if (dimensions == 0) return false;
   std::vector<std::int8_t> dense(sizes.size());
   for (std::size_t i = 0; i < dense.size(); i++) dense[i] = static_cast<std::int8_t>(i);
   auto outer = [&](std::int8_t a, std::int8_t b) {

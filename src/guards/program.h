@@ -42,7 +42,7 @@ struct TensorFacts {
   std::vector<std::int8_t> order;   // with `open`: dense, dimensions from the outermost in memory; empty: strides as they are
 
   static TensorFacts of(const at::Tensor& tensor);
-  /// Leaves these dimensions open. False when the tensor does not allow it: a size below 2, or strides that follow from sizes in no known way.
+  /// Leaves these dimensions open, as far as they are of 2 or more now. False when none is, or strides follow from sizes in no known way.
   bool open_sizes(std::uint64_t dimensions);
   bool same_kind(const at::Tensor& tensor) const;  // all but sizes and strides
   bool holds(const at::Tensor& tensor) const;

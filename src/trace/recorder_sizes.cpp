@@ -172,7 +172,8 @@ bool Recorder::wants_size(PyObject* object, SourceId source) {
   return records_sizes() && is_size(object) && limits_.varying && limits_.varying->count(guards_.describe(source)) != 0;
 }
 
-/// Puts a size of its own in the place of one from outside, with host values for its numbers.
+/// Puts a size of its own in the place of one from outside, with host values for its numbers. Those of one element or none are the
+/// same on each replay, as they are of tensors.
 void Recorder::adopt_size(PyObject** slot, SourceId source) {
   guards_.check_type(source, Py_TYPE(*slot));
   guards_.check_length(source, PyTuple_GET_SIZE(*slot));
@@ -185,6 +186,10 @@ void Recorder::adopt_size(PyObject** slot, SourceId source) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(size.get()); i++) {
     PyObject*& item = PyTuple_GET_ITEM(size.get(), i);
     const SourceId path = guards_.read(guards::SourceKind::kSequenceItem, source, static_cast<std::int32_t>(i), nullptr);
+    if (number_of(item) < 2) {
+      guards_.check_equals(path, item);
+      continue;
+    }
     Ref unique = make_host(read_host(item, path), number_of(item));
     Ref old = Ref::steal(std::exchange(item, unique.release()));
   }
