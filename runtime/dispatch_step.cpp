@@ -6,6 +6,8 @@
 
 #include <ATen/ATen.h>
 
+#include <unordered_set>
+
 namespace dynrun::runtime {
 namespace {
 
@@ -44,6 +46,11 @@ class DispatchStep final : public Step {
   }
 
   StepKind kind() const override { return StepKind::kDispatch; }
+  /// Schemas do not tell of all that may give back an argument: products never do.
+  bool makes_own_memory() const override {
+    static const std::unordered_set<std::string> products = {"aten::linear", "aten::mm", "aten::addmm", "aten::bmm"};
+    return products.count(node_.op_name()) != 0;
+  }
   std::string describe() const override { return text_; }
 
  private:

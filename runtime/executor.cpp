@@ -67,7 +67,9 @@ class Executor final : public Executable {
     for (const Action& action : plan_.actions) (action.step->kind() == StepKind::kKernel ? kernels_ : externs_) += 1;
 #ifdef DYNRUN_CUDA
     if (plan_.device.is_cuda() && plan_.repeatable) {
-      graphed_ = std::make_unique<cuda::GraphedRuns>(plan_, [this](Frame& frame, c10::ArrayRef<at::Tensor> inputs) { run_actions(frame, inputs); });
+      graphed_ = std::make_unique<cuda::GraphedRuns>(
+          plan_, cuda::GraphedRuns::Work{[this](Frame& frame, c10::ArrayRef<at::Tensor> inputs) { begin(frame, inputs); },
+                                         [this](Frame& frame, std::size_t first, std::size_t last) { run_actions(frame, first, last); }});
     }
 #endif
   }
@@ -108,21 +110,39 @@ class Executor final : public Executable {
 
   std::vector<at::Tensor> run_in(Frame& frame, c10::ArrayRef<at::Tensor> inputs) {
     ModeGuard mode(plan_.mode);
-    run_actions(frame, inputs);
+    begin(frame, inputs);
+    run_actions(frame, 0, plan_.actions.size());
     return take_outputs(frame);
   }
 
-  /// Under the plan's mode.
-  void run_actions(Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
+  /// Without gradients, and below autograd where the plan may be.
+  class Below {
+   public:
+    explicit Below(const Plan& plan) {
+      if (plan.below_autograd && !plan.mode.inference) below_.emplace();
+    }
+
+   private:
+    at::NoGradGuard no_grad_;
+    std::optional<at::AutoDispatchBelowADInplaceOrView> below_;
+  };
+
+  /// Memory and inputs. Under the plan's mode.
+  void begin(Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
+    const Below below(plan_);
     Slots& slots = frame.slots;
-    at::NoGradGuard no_grad;
-    std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-    if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
     if (plan_.arena_bytes > 0) frame.arena = take_arena();
     const c10::StorageImpl* arena = plan_.arena_bytes > 0 ? frame.arena.storage().unsafeGetStorageImpl() : nullptr;
     if (!frame.built || frame.slots.arena() != arena) build(frame, arena);
     for (SlotId id : inputs_) slots[id] = inputs[static_cast<std::size_t>(plan_.slots[static_cast<std::size_t>(id)].index)];
-    for (const Action& action : plan_.actions) {
+  }
+
+  /// Actions [first, last). Under the plan's mode.
+  void run_actions(Frame& frame, std::size_t first, std::size_t last) const {
+    const Below below(plan_);
+    Slots& slots = frame.slots;
+    for (std::size_t i = first; i < last; ++i) {
+      const Action& action = plan_.actions[i];
       for (SlotId id : action.prepare) prepare(slots, id);
       for (auto [from, to] : action.copies) slots[to].copy_(slots[from]);
       action.step->run(slots);

@@ -43,6 +43,8 @@ class Step {
   virtual ~Step() = default;
   virtual void run(Slots& slots) const = 0;
   virtual StepKind kind() const = 0;
+  /// Whether no result shares memory with an argument, whatever the step is given.
+  virtual bool makes_own_memory() const { return kind() != StepKind::kDispatch; }
   /// One line for dumps, such as "mkldnn convolution + relu (%x, folded weight) -> %y".
   virtual std::string describe() const = 0;
 };

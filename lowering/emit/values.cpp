@@ -1,5 +1,7 @@
 #include "lowering/emit/values.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 namespace dynrun::lowering::emit {
 
 bool is_signed(c10::ScalarType dtype) {
@@ -27,8 +29,8 @@ bool is_heavy(PointOp op) {
   }
 }
 
-Values::Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine)
-    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine) {}
+Values::Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, bool packs_bfloats)
+    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine), packs_bfloats_(packs_bfloats) {}
 
 llvm::Type* Values::register_type(ScalarType dtype) {
   switch (dtype) {
@@ -96,6 +98,14 @@ Values::Value* Values::bfloat_bits(Value* value) {
   return b_.CreateSelect(b_.CreateFCmpUNO(value, value), number(0x7fc0), rounded);
 }
 
+/// A float with a bfloat16's digits.
+Values::Value* Values::rounded_to_bfloat(Value* value) {
+  if (!packs_bfloats_) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(value), 16), value->getType());
+  // Of a pair whose lower half is zero: the pair is the float. Hardware rounds single numbers at a fraction of the rate of pairs.
+  Value* pair = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, {}, {value, llvm::ConstantFP::get(b_.getFloatTy(), 0.0)});
+  return b_.CreateBitCast(pair, b_.getFloatTy());
+}
+
 Values::Value* Values::to_memory(Value* value, ScalarType dtype) {
   bool vector = value->getType()->isVectorTy();
   if (dtype == ScalarType::Bool) return b_.CreateZExt(value, widen(b_.getInt8Ty(), vector));
@@ -118,7 +128,7 @@ Values::Value* Values::convert(Value* value, ScalarType from, ScalarType to) {
                  : to == ScalarType::Double ? b_.CreateFPExt(value, type)
                                             : b_.CreateFPTrunc(value, type);
     if (to == ScalarType::Half) return float_of_half(half_of(out));
-    if (to == ScalarType::BFloat16) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(out), 16), type);
+    if (to == ScalarType::BFloat16) return rounded_to_bfloat(out);
     return out;
   }
   if (to_float) {

@@ -15,8 +15,8 @@ bool is_heavy(PointOp op);
 
 class Values {
  public:
-  /// `lanes`: of vectors. `machine`: the one that runs the code.
-  Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine);
+  /// `lanes`: of vectors. `machine`: the one that runs the code. `packs_bfloats`: it has instructions that round two floats to a pair.
+  Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, bool packs_bfloats = false);
 
  protected:
   using Value = llvm::Value;
@@ -44,8 +44,10 @@ class Values {
   Math math_;
   std::int64_t lanes_;
   Machine machine_;
+  bool packs_bfloats_;
 
  private:
+  Value* rounded_to_bfloat(Value* value);
   Value* bfloat_bits(Value* value);
   Value* half_of(Value* value);
   Value* float_of_half(Value* value);

@@ -14,6 +14,7 @@
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace dynrun::lowering::gpu {
@@ -24,13 +25,25 @@ using emit::Level;
 using llvm::Value;
 
 constexpr unsigned kGlobal = 1;  // address space
+constexpr int kAmpere = 80;      // compute capability
 
 using Elements = std::vector<Value*>;  // one value an element of a vector, or one that all share
 
+/// How many operations stand one upon another below each.
+std::vector<std::int32_t> heights_of(const Kernel& kernel) {
+  std::vector<std::int32_t> heights;
+  for (const LoopOp& op : kernel.ops) {  // arguments come before what takes them
+    std::int32_t height = 0;
+    for (std::int32_t argument : op.arguments) height = std::max(height, heights[static_cast<std::size_t>(argument)] + 1);
+    heights.push_back(height);
+  }
+  return heights;
+}
+
 class KernelEmitter : emit::Values {
  public:
-  KernelEmitter(const Kernel& form, const CodeShape& shape, llvm::Module& module, const std::string& name)
-      : Values(module.getContext(), 1, emit::Machine::kGpu), kernel_(form), shape_(shape), levels_(emit::levels_of(kernel_)), group_(b_, shape, name) {
+  KernelEmitter(const Kernel& form, const CodeShape& shape, int target, llvm::Module& module, const std::string& name)
+      : Values(module.getContext(), 1, emit::Machine::kGpu, target >= kAmpere), kernel_(form), shape_(shape), levels_(emit::levels_of(kernel_)), group_(b_, shape, name) {
     std::vector<llvm::Type*> formals(kernel_.buffers.size(), b_.getPtrTy(kGlobal));
     formals.resize(formals.size() + kernel_.argument_count(), b_.getInt64Ty());
     function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), formals, false), llvm::Function::ExternalLinkage, name, module);
@@ -57,6 +70,7 @@ class KernelEmitter : emit::Values {
   /// What is known while code for a row, or for one vector of it, is emitted.
   struct Turn {
     bool inner = false;
+    std::int64_t row = 0;         // of a tile: turns of the loop around the innermost one from where the thread begins
     std::vector<Value*> indices;  // of every loop; the innermost one's is that of the vector's first element
     Value* mask = nullptr;        // whether its elements exist; null: they do
     std::unordered_map<std::int32_t, Elements> values;  // one an element, or one that all share
@@ -90,16 +104,26 @@ class KernelEmitter : emit::Values {
 
   // ---- memory ---------------------------------------------------------------------------------------------------------------
 
+  bool is_known(std::size_t loop, const Turn& turn) const { return turn.inner || static_cast<std::int32_t>(loop) < kernel_.outer; }
+
+  /// From the first element of a thread to that of a row of its tile.
+  Value* distance(const Access& access, const Turn& turn, std::int64_t element) {
+    Value* index = position(0);
+    const std::size_t last = access.strides.size() - 1;
+    if (turn.row != 0 && access.strides[last - 1] != 0 && is_known(last - 1, turn)) index = b_.CreateNSWMul(position(turn.row), number(access.strides[last - 1]));
+    if (element != 0 && access.strides[last] != 0) index = b_.CreateNSWAdd(index, b_.CreateNSWMul(position(element), number(access.strides[last])));
+    return index;
+  }
+
   /// `there`: whether the element exists, or null. One that does not is the buffer's first.
   Value* address(const Access& access, const Turn& turn, std::int64_t element, Value* there = nullptr) {
-    Value* index = number(access.offset);
+    Value* index = position(0);
     for (std::size_t i = 0; i < access.strides.size(); ++i) {
-      const bool known = turn.inner || static_cast<std::int32_t>(i) < kernel_.outer;
-      if (access.strides[i] == 0 || !known) continue;
-      Value* at = turn.indices[i];
-      if (element != 0 && i + 1 == access.strides.size()) at = b_.CreateAdd(at, position(element));
-      index = b_.CreateAdd(index, b_.CreateMul(at, number(access.strides[i])));
+      if (access.strides[i] == 0 || !is_known(i, turn)) continue;
+      index = b_.CreateNSWAdd(index, b_.CreateNSWMul(turn.indices[i], number(access.strides[i])));
     }
+    // What a thread's addresses differ by comes last: they have the rest in common.
+    index = b_.CreateNSWAdd(index, b_.CreateNSWAdd(number(access.offset), distance(access, turn, element)));
     if (there != nullptr) index = b_.CreateSelect(there, index, position(0));
     const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
     return b_.CreateGEP(memory_type(buffer.dtype), function_->getArg(static_cast<unsigned>(access.buffer)), b_.CreateSExt(index, b_.getInt64Ty()));
@@ -155,19 +179,21 @@ class KernelEmitter : emit::Values {
 
   // ---- values ---------------------------------------------------------------------------------------------------------------
 
-  Elements index(const LoopOp& at, const Turn& turn) {
-    const auto loop = static_cast<std::size_t>(at.loop);
-    Value* first = b_.CreateSExt(turn.indices[loop], b_.getInt64Ty());
+  Elements index(const LoopOp& op, const Turn& turn) {
+    const auto loop = static_cast<std::size_t>(op.loop);
+    Value* at = turn.indices[loop];
+    if (turn.row != 0 && loop + 2 == kernel_.dims.size()) at = b_.CreateAdd(at, position(turn.row), "", true, true);
+    Value* first = b_.CreateSExt(at, b_.getInt64Ty());
     Elements values = {first};
     if (!turn.inner || loop + 1 != kernel_.dims.size()) return values;
     for (std::int64_t element = 1; element < shape_.vector; ++element) values.push_back(b_.CreateAdd(first, i64(element)));
     return values;
   }
 
-  /// A value of the turn. Those of the row are the row's, computed where all that needs them is behind.
+  /// A value of the turn. Those of the row are the row's, computed where all that needs them is behind; a flat thread has no row.
   const Elements& value(std::int32_t id, Turn& turn) {
     const LoopOp& at = op(id);
-    Turn& home = at.inner ? turn : row_;
+    Turn& home = at.inner || shape_.form == Form::kFlat ? turn : row_;
     if (auto found = home.values.find(id); found != home.values.end()) return found->second;
     Elements made;
     switch (at.kind) {
@@ -245,14 +271,44 @@ class KernelEmitter : emit::Values {
     Value* flat = b_.CreateAdd(b_.CreateMul(as_index(group_.block()), position(shape_.threads)), as_index(group_.thread()));
     const std::size_t last = kernel_.dims.size() - 1;
     Value* vectors = b_.CreateUDiv(number(kernel_.dims[last]), position(shape_.vector));
-    leave_unless(b_.CreateICmpULT(flat, b_.CreateMul(product_of(0, last), vectors)));
-    Turn turn;
-    turn.inner = true;
-    turn.indices.assign(kernel_.dims.size(), nullptr);
-    turn.indices[last] = b_.CreateMul(last == 0 ? flat : b_.CreateURem(flat, vectors), position(shape_.vector));
-    if (last > 0) split(b_.CreateUDiv(flat, vectors), 0, last, turn.indices);
-    row_.indices = turn.indices;
-    for (const LoopStore& out : kernel_.stores) store(out.access, value(out.op, turn), turn);
+    leave_unless(b_.CreateICmpULT(flat, b_.CreateMul(b_.CreateUDiv(product_of(0, last), position(shape_.tile)), vectors)));
+    std::vector<Value*> indices(kernel_.dims.size(), nullptr);
+    indices[last] = b_.CreateMul(last == 0 ? flat : b_.CreateURem(flat, vectors), position(shape_.vector));
+    if (last > 0) split_tiles(b_.CreateUDiv(flat, vectors), last, indices);
+    emit_tile(indices);
+  }
+
+  /// The indices of the loops around the innermost one from how far a thread's tiles have come.
+  void split_tiles(Value* flat, std::size_t last, std::vector<Value*>& indices) {
+    if (shape_.tile == 1) return split(flat, 0, last, indices);
+    Value* tiles = b_.CreateUDiv(number(kernel_.dims[last - 1]), position(shape_.tile));
+    indices[last - 1] = b_.CreateMul(last == 1 ? flat : b_.CreateURem(flat, tiles), position(shape_.tile), "", true, true);
+    if (last > 1) split(b_.CreateUDiv(flat, tiles), 0, last - 1, indices);
+  }
+
+  /// All of a thread's elements are computed before any is stored: what rows have in common is then loaded once.
+  void emit_tile(const std::vector<Value*>& indices) {
+    std::vector<Turn> rows(static_cast<std::size_t>(shape_.tile));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].inner = true;
+      rows[i].row = static_cast<std::int64_t>(i);
+      rows[i].indices = indices;
+    }
+    const std::vector<std::int32_t> heights = heights_of(kernel_);
+    for (const LoopStore& out : kernel_.stores) compute(out.op, heights, rows);
+    for (Turn& row : rows) {
+      for (const LoopStore& out : kernel_.stores) store(out.access, value(out.op, row), row);
+    }
+  }
+
+  /// One operation for all rows after another, what takes the most before it first: a sum waits for no more than the next of its
+  /// terms, and few values are alive at once.
+  void compute(std::int32_t id, const std::vector<std::int32_t>& heights, std::vector<Turn>& rows) {
+    if (rows[0].values.count(id) != 0) return;
+    std::vector<std::int32_t> arguments = op(id).arguments;
+    std::stable_sort(arguments.begin(), arguments.end(), [&](std::int32_t a, std::int32_t b) { return heights[static_cast<std::size_t>(a)] > heights[static_cast<std::size_t>(b)]; });
+    for (std::int32_t argument : arguments) compute(argument, heights, rows);
+    for (Turn& row : rows) value(id, row);
   }
 
   void emit_rows() {
@@ -373,8 +429,8 @@ class KernelEmitter : emit::Values {
 
 }  // namespace
 
-void emit_kernel(const Kernel& form, const CodeShape& shape, llvm::Module& module, const std::string& name) {
-  KernelEmitter(form, shape, module, name).emit();
+void emit_kernel(const Kernel& form, const CodeShape& shape, int target, llvm::Module& module, const std::string& name) {
+  KernelEmitter(form, shape, target, module, name).emit();
 }
 
 }  // namespace dynrun::lowering::gpu

@@ -47,6 +47,60 @@ std::int64_t vector_of(const Kernel& kernel) {
   return vector;
 }
 
+/// Whether two places of a window read the same elements some turns of the loop apart.
+bool overlap(const Access& a, const Access& b, std::size_t loop) {
+  constexpr std::int64_t kNear = 8;  // turns
+  const std::int64_t step = a.strides[loop], apart = b.offset - a.offset;
+  return a.buffer == b.buffer && a.strides == b.strides && step != 0 && apart != 0 && apart % step == 0 && std::abs(apart / step) < kNear;
+}
+
+/// What a thread reads for one turn of the loop around the innermost one and needs again for the next turn.
+enum class Shared : std::uint8_t { kNothing, kColumns, kWindows };  // numbers of a column; windows that overlap
+
+Shared shared_reads(const Kernel& kernel) {
+  constexpr std::size_t kManyOps = 256;  // their values would not stay in registers
+  if (kernel.dims.size() < 2 || kernel.ops.size() > kManyOps) return Shared::kNothing;
+  const std::size_t loop = kernel.dims.size() - 2;
+  std::vector<const Access*> loads;
+  for (const LoopOp& op : kernel.ops) {
+    if (op.kind == ExpressionKind::kLoad && op.access.strides.back() != 0) loads.push_back(&op.access);
+  }
+  auto any = [&](const auto& holds) { return std::any_of(loads.begin(), loads.end(), holds); };
+  if (any([&](const Access* a) { return any([&](const Access* b) { return overlap(*a, *b, loop); }); })) return Shared::kWindows;
+  return any([&](const Access* load) { return load->strides[loop] == 0; }) ? Shared::kColumns : Shared::kNothing;
+}
+
+/// The largest number of turns up to `most` that the loop around the innermost one consists of.
+std::int64_t tile_of(const Kernel& kernel, std::int64_t most) {
+  const std::int64_t turns = kernel.dims[kernel.dims.size() - 2];
+  while (most > 1 && turns % most != 0) --most;
+  return most;
+}
+
+/// As many elements for each thread as its registers hold the sums of and leave the device busy.
+void tile_windows(std::int64_t elements, const Kernel& kernel, CodeShape& shape) {
+  constexpr std::int64_t kMostElements = 32, kMostTurns = 8, kFewBusyThreads = kFewThreads / 2;
+  CodeShape best = shape;
+  std::int64_t most = 0;
+  for (std::int64_t vector = shape.vector; vector > 1; vector /= 2) {
+    const std::int64_t tile = tile_of(kernel, std::min(kMostTurns, kMostElements / vector));
+    if (vector * tile <= most || elements / (vector * tile) < kFewBusyThreads) continue;
+    most = vector * tile;
+    best.vector = vector, best.tile = tile;
+  }
+  if (most > 0 && best.tile > 1) shape = best;
+}
+
+void shape_flat(const Kernel& kernel, CodeShape& shape) {
+  constexpr std::int64_t kMostTurns = 8;
+  const std::int64_t elements = kernel.rows() * kernel.row_elements();
+  const Shared shared = shared_reads(kernel);
+  if (shared == Shared::kWindows) tile_windows(elements, kernel, shape);
+  if (shape.tile > 1) return;
+  while (shape.vector > 1 && elements / shape.vector < kFewThreads) shape.vector /= 2;
+  if (shared == Shared::kColumns && shape.vector > 1) shape.tile = tile_of(kernel, std::min(kMostTurns, elements / shape.vector / kFewThreads));
+}
+
 bool needs_wide_indices(const Kernel& kernel) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   std::int64_t elements = 1;
@@ -92,8 +146,7 @@ CodeShape code_shape(const Kernel& kernel, bool vectors) {
     shape_rows(kernel, shape);
     return shape;
   }
-  const std::int64_t elements = kernel.rows() * kernel.row_elements();
-  while (shape.vector > 1 && elements / shape.vector < kFewThreads) shape.vector /= 2;
+  shape_flat(kernel, shape);
   return shape;
 }
 
@@ -103,7 +156,8 @@ const char* name_of(Form form) {
 }
 
 std::string print(const CodeShape& shape) {
-  return fmt::format("{} threads {} vector {} kept {}{}\n", name_of(shape.form), shape.threads, shape.vector, shape.kept, shape.wide ? " wide" : "");
+  const std::string tile = shape.tile > 1 ? fmt::format(" tile {}", shape.tile) : "";
+  return fmt::format("{} threads {} vector {}{} kept {}{}\n", name_of(shape.form), shape.threads, shape.vector, tile, shape.kept, shape.wide ? " wide" : "");
 }
 
 std::int64_t threads_of_row(const CodeShape& shape) {
@@ -124,7 +178,7 @@ std::int64_t blocks_of(const Kernel& kernel, const CodeShape& shape) {
   std::int64_t work = kernel.rows(), each = 1;
   switch (shape.form) {
     case Form::kFlat:
-      work = kernel.rows() * kernel.row_elements() / shape.vector;
+      work = kernel.rows() * kernel.row_elements() / shape.vector / shape.tile;
       each = shape.threads;
       break;
     case Form::kWarp:

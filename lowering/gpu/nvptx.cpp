@@ -82,7 +82,7 @@ class Compiler {
     const std::unique_ptr<llvm::TargetMachine> machine = machine_for(target);
     module.setTargetTriple(kTriple);
     module.setDataLayout(machine->createDataLayout());
-    emit_kernel(*kernel.form, kernel.shape, module, name_of(kernel, text));
+    emit_kernel(*kernel.form, kernel.shape, target, module, name_of(kernel, text));
     check(module);
     link_mathematics(module);
     optimise(module, *machine);

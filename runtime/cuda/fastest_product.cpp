@@ -19,6 +19,9 @@ namespace dynrun::runtime::cuda {
 namespace {
 
 constexpr int kFewRuns = 4, kRuns = 24;
+constexpr double kLong = 3e-4;  // seconds: then few runs tell enough
+constexpr int kRunsOfLong = 6;
+constexpr double kHopeless = 1.5;  // times libtorch's, in one run
 constexpr std::size_t kFinalists = 4;
 constexpr double kWorth = 0.97;                               // of libtorch's time
 constexpr std::int64_t kColdBytes = std::int64_t{128} << 20;  // more than caches hold: in a model, weights come from memory
@@ -56,14 +59,23 @@ class Trial {
   }
 
   FastProduct run() {
-    FastProduct best{nullptr, seconds([this](int turn) { run_libtorch(turn); }, kRuns)};
+    const auto libtorch = [this](int turn) { run_libtorch(turn); };
+    const double once = seconds(libtorch, 1);
+    const bool is_long = once > kLong;
+    const int runs = is_long ? kRunsOfLong : kRuns;
+    FastProduct best{nullptr, seconds(libtorch, runs)};
     const double limit = kWorth * best.seconds;
     std::vector<std::pair<double, Product::Kernel>> found;
-    for (const Product::Kernel& kernel : product_.kernels()) found.emplace_back(seconds_of(kernel, kFewRuns), kernel);
+    for (const Product::Kernel& kernel : product_.kernels()) {
+      double time = seconds_of(kernel, 1);
+      if (time > kHopeless * once) continue;
+      if (!is_long) time = seconds_of(kernel, kFewRuns);
+      found.emplace_back(time, kernel);
+    }
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     found.resize(std::min(found.size(), kFinalists));
     for (const auto& [_, kernel] : found) {
-      const double time = seconds_of(kernel, kRuns);
+      const double time = seconds_of(kernel, runs);
       if (time >= (best.product ? best.seconds : limit)) continue;
       product_.choose(kernel);
       if (!gives_the_same()) continue;

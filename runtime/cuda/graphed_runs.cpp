@@ -6,9 +6,11 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/cuda/EmptyTensor.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <limits>
 #include <map>
 
 namespace dynrun::runtime::cuda {
@@ -17,6 +19,8 @@ namespace {
 constexpr int kRunsBefore = 2;      // libraries choose and allocate in the first; what moves about shows in the second
 constexpr int kMostCaptures = 6;    // of one plan, for inputs that come to lie elsewhere
 constexpr std::int64_t kMostCopied = std::int64_t{64} << 20;  // bytes a run
+constexpr std::int64_t kLargeResult = std::int64_t{16} << 20;  // bytes: copying them takes longer than a launch
+constexpr std::size_t kMostBehind = 2;                         // actions behind a graph
 
 }  // namespace
 
@@ -122,6 +126,12 @@ std::size_t extent_of(const at::Tensor& tensor) {
 /// Whether nobody but a Python object owns the tensor. Another owner takes the GIL, which must not be waited for under the locks here.
 bool is_borrowed(const at::Tensor& tensor) { return tensor.defined() && tensor.use_count() == 1 && tensor.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr; }
 
+/// The same memory without owning it.
+at::Tensor alias_of(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return tensor;
+  return at::for_blob(const_cast<void*>(tensor.const_data_ptr()), tensor.sizes()).strides(tensor.strides()).target_device(tensor.device()).options(tensor.options()).make_tensor();
+}
+
 at::Tensor empty_as(const at::Tensor& tensor) {
   return at::detail::empty_strided_cuda(tensor.sizes(), tensor.strides(), tensor.scalar_type(), tensor.device());
 }
@@ -141,6 +151,7 @@ GraphedRuns::GraphedRuns(const Plan& plan, Work work) : plan_(plan), work_(std::
   }
   gives_inputs_ = std::any_of(results_.begin(), results_.end(), [&](SlotId slot) { return plan_.slots[static_cast<std::size_t>(slot)].kind == SlotKind::kInput; });
   find_patchable();
+  find_tail();
 }
 
 /// Looks where the inputs lie. Whether one that the graph reads in its place has left it.
@@ -191,6 +202,12 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
   if (frame == nullptr) return nullptr;
   update_launches();
   graph_->graph->replay();
+  try {
+    run_tail(*frame, inputs);
+  } catch (const std::exception&) {
+    turnstile.leave(stream);
+    throw;
+  }
   turnstile.leave(stream);
   return frame;
 }
@@ -203,6 +220,7 @@ void GraphedRuns::drop_graph() {
   copies_in_.clear();
   copies_out_.clear();
   places_.clear();
+  tail_reads_.clear();
 }
 
 bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
@@ -245,6 +263,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
     return false;
   }
   if (!can_hand_out(*frame, given)) return false;
+  note_tail_reads(*frame);
   // The memory between inputs and results is the next graph's too.
   for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
     const auto slot = static_cast<SlotId>(i);
@@ -266,7 +285,8 @@ void GraphedRuns::capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c
     if (!moves_[i] || extent_of(inputs[i]) == 0) continue;
     copies_in_.emplace_back(i, capture_copy(places_[i].mutable_data_ptr(), inputs[i].const_data_ptr(), extent_of(inputs[i]), handle));
   }
-  work_(frame, given);
+  work_.begin(frame, given);
+  work_.run(frame, 0, tail_);
   for (SlotId slot : results_) {
     const at::Tensor& result = frame.slots[slot];
     if (!is_copied_out(slot) || !result.defined() || result.layout() != c10::kStrided || extent_of(result) == 0) continue;
@@ -278,7 +298,7 @@ void GraphedRuns::capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c
 /// Results that lie in the graph's own memory.
 bool GraphedRuns::is_copied_out(SlotId slot) const {
   const SlotKind kind = plan_.slots[static_cast<std::size_t>(slot)].kind;
-  return kind != SlotKind::kInput && kind != SlotKind::kConstant && !can_patch_[static_cast<std::size_t>(slot)] && std::find(results_.begin(), results_.end(), slot) != results_.end();
+  return kind != SlotKind::kInput && kind != SlotKind::kConstant && !tail_makes_[static_cast<std::size_t>(slot)] && !can_patch_[static_cast<std::size_t>(slot)] && std::find(results_.begin(), results_.end(), slot) != results_.end();
 }
 
 /// Slots of inputs and results that nothing but generated kernels touches.
@@ -291,6 +311,76 @@ void GraphedRuns::find_patchable() {
     }
     for (auto [from, to] : action.copies) can_patch_[static_cast<std::size_t>(from)] = can_patch_[static_cast<std::size_t>(to)] = false;
   }
+}
+
+/// Which actions run behind the graph: the last ones, where the graph would have to copy large results of theirs.
+void GraphedRuns::find_tail() {
+  constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+  tail_ = plan_.actions.size();
+  tail_makes_.assign(plan_.slots.size(), false);
+  std::vector<std::size_t> begins(plan_.slots.size(), kNever);  // by slot: the first action that touches it
+  for (std::size_t i = plan_.actions.size(); i-- > 0;) {
+    for (SlotId slot : plan_.actions[i].touches) begins[static_cast<std::size_t>(slot)] = i;
+  }
+  std::int64_t copied = 0;
+  const std::size_t least = plan_.actions.size() - std::min(kMostBehind, plan_.actions.size());
+  for (std::size_t first = plan_.actions.size(); first-- > std::max<std::size_t>(least, 1);) {
+    if (!can_be_tail(first, begins)) return;
+    for (SlotId slot : results_) {
+      if (begins[static_cast<std::size_t>(slot)] != first || !is_copied_out(slot)) continue;
+      const graph::TensorType& type = plan_.slots[static_cast<std::size_t>(slot)].type;
+      if (!type.unsized) copied += type.element_count() * static_cast<std::int64_t>(c10::elementSize(type.dtype));
+    }
+    if (copied < kLargeResult) continue;
+    tail_ = first;
+    for (std::size_t i = 0; i < begins.size(); ++i) tail_makes_[i] = begins[i] != kNever && begins[i] >= first && plan_.slots[i].kind != SlotKind::kInput && plan_.slots[i].kind != SlotKind::kConstant;
+    return;
+  }
+}
+
+/// Whether the actions from `first` on make nothing but memory of their own, and read what stays where the graph left it.
+bool GraphedRuns::can_be_tail(std::size_t first, const std::vector<std::size_t>& begins) const {
+  for (std::size_t i = first; i < plan_.actions.size(); ++i) {
+    const Action& action = plan_.actions[i];
+    if (!action.step->makes_own_memory() || !action.copies.empty()) return false;
+    for (SlotId slot : action.touches) {
+      const auto at = static_cast<std::size_t>(slot);
+      const SlotKind kind = plan_.slots[at].kind;
+      if (kind == SlotKind::kConstant || kind == SlotKind::kMade) continue;
+      const bool stays = kind == SlotKind::kFresh ? begins[at] >= first : kind == SlotKind::kInput ? !can_patch_[at] : begins[at] < first;
+      if (!stays) return false;
+    }
+  }
+  return true;
+}
+
+/// Values from before the tail, and views of them. Inputs are the run's.
+void GraphedRuns::note_tail_reads(const Frame& frame) {
+  std::vector<bool> read(plan_.slots.size(), false);
+  for (std::size_t i = tail_; i < plan_.actions.size(); ++i) {
+    for (SlotId slot : plan_.actions[i].touches) read[static_cast<std::size_t>(slot)] = true;
+  }
+  tail_reads_.clear();
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    const SlotPlan& plan = plan_.slots[i];
+    const std::size_t root = plan.kind == SlotKind::kView ? static_cast<std::size_t>(plan.root) : i;
+    const at::Tensor& tensor = frame.slots[static_cast<SlotId>(i)];
+    if (read[root] && plan.kind != SlotKind::kInput && tensor.defined()) tail_reads_.emplace_back(static_cast<SlotId>(i), alias_of(tensor));
+  }
+}
+
+void GraphedRuns::run_tail(Frame& frame, c10::ArrayRef<at::Tensor> inputs) {
+  if (tail_ == plan_.actions.size()) return;
+  for (const auto& [slot, tensor] : tail_reads_) {
+    if (!frame.slots[slot].defined()) frame.slots[slot] = tensor;
+  }
+  for (std::size_t i = tail_; i < plan_.actions.size(); ++i) {
+    for (SlotId slot : plan_.actions[i].touches) {
+      const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(slot)];
+      if (plan.kind == SlotKind::kInput && !frame.slots[slot].defined()) frame.slots[slot] = alias_of(inputs[static_cast<std::size_t>(plan.index)]);
+    }
+  }
+  work_.run(frame, tail_, plan_.actions.size());
 }
 
 /// Which launches are given which slots' addresses.
@@ -352,7 +442,7 @@ bool GraphedRuns::place_inputs(c10::ArrayRef<at::Tensor> inputs) {
 bool GraphedRuns::can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inputs) const {
   for (std::size_t i = 0; i < results_.size(); ++i) {
     const SlotKind kind = plan_.slots[static_cast<std::size_t>(results_[i])].kind;
-    if (kind == SlotKind::kInput || kind == SlotKind::kConstant) continue;
+    if (kind == SlotKind::kInput || kind == SlotKind::kConstant || tail_makes_[static_cast<std::size_t>(results_[i])]) continue;
     const at::Tensor& result = frame.slots[results_[i]];
     if (!result.defined() || !result.has_storage() || result.layout() != c10::kStrided) return false;
     if (frame.arena.defined() && result.is_alias_of(frame.arena)) return false;
@@ -360,7 +450,7 @@ bool GraphedRuns::can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inp
       if (result.is_alias_of(input)) return false;
     }
     for (std::size_t j = 0; j < i; ++j) {
-      if (result.is_alias_of(frame.slots[results_[j]])) return false;
+      if (!tail_makes_[static_cast<std::size_t>(results_[j])] && result.is_alias_of(frame.slots[results_[j]])) return false;
     }
   }
   return true;
@@ -374,6 +464,7 @@ std::unique_ptr<Frame> GraphedRuns::prepare_results(c10::ArrayRef<at::Tensor> in
   if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
   for (SlotId slot : results_) {
     const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(slot)];
+    if (tail_makes_[static_cast<std::size_t>(slot)]) continue;
     if (plan.kind == SlotKind::kInput) {
       frame->slots[slot] = inputs[static_cast<std::size_t>(plan.index)];
     } else if (plan.kind == SlotKind::kConstant) {

@@ -3,7 +3,8 @@
 //
 // A graph holds addresses. An input that lies where it lay when the graph was made is read there; one that moves about is copied
 // into a place of the graph's own. Results leave in memory of their own: the graph's is written again by its next run. Where only
-// generated kernels touch an input or a result, nothing is copied: they are given its address before the launch.
+// generated kernels touch an input or a result, nothing is copied: they are given its address before the launch. Where a library's
+// product makes a large result at the very end, it runs behind the graph, into memory of the run's own.
 
 #include "runtime/cuda/launch.h"
 #include "runtime/frame.h"
@@ -20,8 +21,11 @@ struct PooledGraph;
 
 class GraphedRuns {
  public:
-  /// Does the plan's actions for these inputs, in a frame.
-  using Work = std::function<void(Frame&, c10::ArrayRef<at::Tensor>)>;
+  /// How the plan is run in a frame.
+  struct Work {
+    std::function<void(Frame&, c10::ArrayRef<at::Tensor>)> begin;         // memory, and these inputs
+    std::function<void(Frame&, std::size_t first, std::size_t last)> run;  // actions [first, last)
+  };
 
   /// The plan outlives this.
   GraphedRuns(const Plan& plan, Work work);
@@ -41,6 +45,10 @@ class GraphedRuns {
   void drop_graph();
   bool can_hand_out(const Frame& frame, c10::ArrayRef<at::Tensor> inputs) const;
   void find_patchable();
+  void find_tail();
+  bool can_be_tail(std::size_t first, const std::vector<std::size_t>& begins) const;
+  void note_tail_reads(const Frame& frame);
+  void run_tail(Frame& frame, c10::ArrayRef<at::Tensor> inputs);
   void note_patches(std::vector<CapturedLaunch> launches);
   bool patch(SlotId slot, const at::Tensor& tensor);
   void move(CapturedCopy& copy, void* to, const void* from);
@@ -54,6 +62,9 @@ class GraphedRuns {
   std::vector<std::size_t> input_slots_;  // by input
   std::vector<bool> can_patch_;           // by slot
   std::vector<SlotId> results_;         // the slots that outputs are made of, each once
+  std::size_t tail_ = 0;                // the first action that runs behind the graph
+  std::vector<bool> tail_makes_;        // by slot
+  std::vector<std::pair<SlotId, at::Tensor>> tail_reads_;  // what it reads of the graph's memory, which these do not own
   bool gives_inputs_ = false;           // some results are inputs
   std::vector<const void*> addresses_;  // of the inputs: in the last run, then in the graph
   std::vector<bool> moves_;             // inputs that have lain in several places

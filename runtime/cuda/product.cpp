@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uintptr_t kBytesAtOnce = 16;
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // bytes
+constexpr std::int64_t kManyElements = 528 * 128 * 128;  // of a result: so many blocks that a large GPU is busy to the last of them
 constexpr std::uint32_t kExactSums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 void check(cublasStatus_t status, const char* what) { TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: ", what, ": status ", static_cast<int>(status)); }
@@ -44,6 +45,7 @@ Product::Product(const ProductShape& shape) {
   describe_matrix(description_.left, shape.rows, shape.depth, shape.left_transposed, shape.left_step);
   describe_matrix(description_.right, shape.depth, shape.columns, shape.right_transposed, shape.right_step);
   describe_matrix(description_.result, shape.rows, shape.columns, false, shape.columns);
+  fills_device_ = shape.rows * shape.columns > kManyElements;
 }
 
 void multiply(at::Tensor result, const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
@@ -112,7 +114,7 @@ std::optional<Product::Kernel> Product::cut(Kernel kernel, std::int32_t parts) c
 std::vector<Product::Kernel> Product::kernels() const {
   constexpr std::size_t kCut = 8;  // of those suggested
   std::vector<Kernel> kernels = suggested();
-  const std::size_t count = std::min(kernels.size(), kCut);
+  const std::size_t count = fills_device_ ? 0 : std::min(kernels.size(), kCut);
   for (std::size_t i = 0; i < count; i++) {
     for (std::int32_t parts : {2, 3, 4, 6, 8}) {
       if (auto one = cut(kernels[i], parts)) kernels.push_back(*one);

@@ -40,7 +40,7 @@ class Product {
   };
 
   explicit Product(const ProductShape& shape);
-  /// Those that can do it, likely ones first; also cut along the depth in several ways.
+  /// Those that can do it, likely ones first; also cut along the depth in several ways, where the result alone is too small for a GPU.
   std::vector<Kernel> kernels() const;
   void choose(const Kernel& kernel) { kernel_ = kernel; }
   const Kernel& kernel() const { return kernel_; }
@@ -62,6 +62,7 @@ class Product {
 
   Description description_;
   Kernel kernel_;
+  bool fills_device_ = false;
 };
 
 /// The same by libtorch: result = left @ right, and `bias` unless it is undefined.

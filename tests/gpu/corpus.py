@@ -92,6 +92,9 @@ def convolutions(random):
                 args = random(2, 3, 32, 64, dtype=dtype).contiguous(memory_format=layout), random(40, 3, patch, patch, dtype=dtype) / patch, random(40, dtype=dtype)
                 tolerance = looser(dtype, 1000) if dtype in HALVES else {"atol": 2e-2, "rtol": 1e-2}  # eager's may round to TF32
                 yield f"convolution of patches {patch} {kind} {layout}", lambda x, w, b, patch=patch: convolution(x, w, b, patch, 1), args, tolerance
+        for height, width, window, stride in ((28, 28, 3, 1), (14, 7, 5, 1), (56, 42, 5, 2), (30, 15, 3, 2)):  # so large that threads take several places
+            args = random(48, 160, height, width, dtype=dtype).contiguous(memory_format=torch.channels_last), random(160, 1, window, window, dtype=dtype), random(160, dtype=dtype)
+            yield f"convolution of large channels {height}x{width} {window} {stride} {kind}", lambda x, w, b, stride=stride: convolution(x, w, b, stride, 160), args, looser(dtype, 1000)
         args = random(2, 24, 50, dtype=dtype), random(24, 1, 4, dtype=dtype)
         yield f"convolution of channels along one dimension {kind}", lambda x, w: functional.silu(functional.conv1d(x, w, None, 1, 3, 1, 24)), args, looser(dtype, 1000)
 
@@ -132,6 +135,10 @@ def cases(device):
         kind = str(dtype).removeprefix("torch.")
         yield f"linear of oddly many features {kind}", lambda a, w, b: functional.linear(a, w, b) * 2, (random(64, 128, dtype=dtype), random(2049, 128, dtype=dtype), random(2049, dtype=dtype)), looser(dtype, 4096)
         yield f"linear of oddly many features, no bias {kind}", lambda a, w: functional.linear(a, w), (random(2, 64, 128, dtype=dtype), random(2049, 128, dtype=dtype)), looser(dtype, 4096)
+        args = random(2048, 64, dtype=dtype), random(4608, 64, dtype=dtype), random(4608, dtype=dtype)
+        yield f"a large product at the end {kind}", lambda a, w, b: functional.linear(torch.relu(a) * 2, w, b), args, looser(dtype, 4096)
+        yield f"a large product and what it is of {kind}", lambda a, w, b: ((h := torch.relu(a) * 2), functional.linear(h.view(2, -1, 64), w), h + 1), args, looser(dtype, 4096)
+        yield f"numbers of columns {kind}", lambda a, w, b: functional.gelu(a * w + b), (random(6144, 520, dtype=dtype), random(520, dtype=dtype), random(520, dtype=dtype)), {}
     yield "attention", lambda q: functional.scaled_dot_product_attention(q, q, q) + 1, (random(2, 4, 16, 32),), {}
 
 
