@@ -421,7 +421,7 @@ static std::uint64_t content_of(const at::Tensor& tensor) {
   mix(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()));
   mix(static_cast<std::uint64_t>(tensor._version()));
   mix(guards::alias_epoch(tensor));
-  return content | 1;
+  return std::max<std::uint64_t>(content, 1);  // 0: not read
 }
 
 /// For people: "forward (model.py:12), 69 operators".

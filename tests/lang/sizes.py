@@ -236,6 +236,22 @@ def sizes_across_a_break():
     assert segments(broken, [(rows(b * n).reshape(b, n, 8),) for b, n in sizes]) <= 8
 
 
+def weights_written_by_data():
+    """Neither address nor version tells: what was made of them for one size is made anew for all."""
+    model = torch.nn.Sequential(torch.nn.Conv1d(8, 4, 1), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Linear(6, 3)).eval()
+    dynrun.reset()
+    function = dynrun.compile(lambda x: model(x), dynamic=True)
+    with torch.no_grad():
+        for factor in (1, -1, 2, 0.5, -1):
+            for parameter in model.parameters():
+                parameter.data.mul_(factor)
+            for count in (3, 5, 5, 3, 7, 5):
+                x = rows(count, 48).reshape(count, 8, 6)
+                with dynrun.disable():
+                    expected = model(x)
+                torch.testing.assert_close(function(x), expected)
+
+
 def a_buffer_that_fills_up():
     """What is written at a size that never was is not copied for a rehearsal: as long as for a small buffer."""
 
@@ -270,7 +286,7 @@ def a_loop_that_takes_tuples_apart():
     assert segments(function, [(torch.ones(4) * n,) for n in range(4)]) <= 6
 
 
-CASES = [batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
