@@ -310,7 +310,7 @@ def break_texts(stats):
 
 def leave_behind(generator):
     """Memory that is handed out next holds zeros and ones."""
-    blocks = [torch.randint(0, 2, (size,), dtype=torch.int32, generator=generator) for size in range(1, 33) for _ in range(6)]
+    blocks = [torch.randint(0, 2, (size,), dtype=torch.int32, generator=generator) for size in range(1, 97) for _ in range(3)]
     random.Random(generator.initial_seed()).shuffle(blocks)
     while blocks:
         blocks.pop()
