@@ -112,7 +112,8 @@ bool is_moving_view(const Node& node) {
 
 std::optional<Split> split_behind_moving_views(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   const MovingViews views(graph);
-  if (views.empty()) return std::nullopt;
+  const bool reshapes = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op.hasTag(at::Tag::inplace_view); });
+  if (views.empty() || reshapes) return std::nullopt;
   const std::set<ValueId> taken = taken_by_rest(graph, views);
   if (!have_one_name(graph, examples, views, taken)) return std::nullopt;
   Split split{std::make_shared<graph::Graph>(graph), std::make_shared<graph::Graph>(graph), {}};

@@ -11,8 +11,8 @@ namespace dynrun::lowering {
 /// Whether a node is a slice, narrow or select at a number that comes into the graph.
 bool is_moving_view(const graph::Node& node);
 
-/// A graph in two: `first` takes moving views of inputs, and `rest` has none of these. Nothing where there are none, or where `rest`
-/// would write memory that it has under two names. `examples`: the inputs.
+/// A graph in two: `first` takes moving views of inputs, and `rest` has none of these. Nothing where there are none, where `rest`
+/// would write memory that it has under two names, or where an operator changes a tensor's sizes in place. `examples`: the inputs.
 std::optional<Split> split_behind_moving_views(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples);
 
 }  // namespace dynrun::lowering
