@@ -10,17 +10,15 @@
 namespace dynrun::guards {
 namespace {
 
-constexpr double kExact = 9007199254740992.0;  // 2^53: integers up to it are doubles
-
 constexpr NumpyScalar kScalars[] = {
     {"float64", 8, true, false, DBL_MIN, DBL_MAX, true},
     {"float32", 4, true, false, FLT_MIN, FLT_MAX, true},
     {"float16", 2, true, false, 6.2e-5, 65504, true},
-    {"int64", 8, false, false, 0, kExact, true},
+    {"int64", 8, false, false, 0, kMostExact, true},
     {"int32", 4, false, false, 0, INT32_MAX, true},
     {"int16", 2, false, false, 0, INT16_MAX, true},
     {"int8", 1, false, false, 0, INT8_MAX, true},
-    {"uint64", 8, false, false, 0, kExact, false},
+    {"uint64", 8, false, false, 0, kMostExact, false},
     {"uint32", 4, false, false, 0, UINT32_MAX, false},
     {"uint16", 2, false, false, 0, UINT16_MAX, false},
     {"uint8", 1, false, false, 0, UINT8_MAX, false},

@@ -7,6 +7,8 @@
 
 namespace dynrun::guards {
 
+constexpr double kMostExact = 9007199254740992.0;  // 2^53: integers up to it are doubles
+
 /// Of what an object of NumPy's own scalar classes holds, and null for any other.
 struct NumpyScalar {
   const char* name;     // "float64"

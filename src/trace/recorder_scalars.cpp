@@ -43,23 +43,24 @@ const std::unordered_map<PyObject*, Unary>& functions() {
 
 /// A number of Python's or NumPy's; nothing for any other object, and for integers that are no doubles.
 std::optional<double> number_in(PyObject* object) {
-  constexpr double kExact = 9007199254740992.0;
   if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object) && !PyBool_Check(object) && !guards::is_numpy_scalar(object)) return std::nullopt;
   const double number = PyFloat_AsDouble(object);
   const bool failed = number == -1 && PyErr_Occurred();
   PyErr_Clear();
-  return failed || !std::isfinite(number) || (PyLong_Check(object) && std::fabs(number) > kExact) ? std::nullopt : std::optional(number);
+  return failed || !std::isfinite(number) || (PyLong_Check(object) && std::fabs(number) > guards::kMostExact) ? std::nullopt : std::optional(number);
 }
 
-/// Whether a number is one that this object's class holds without a word about it.
-bool holds(PyObject* object, double number) {
-  const guards::NumpyScalar* scalar = guards::numpy_scalar(Py_TYPE(object));
+/// Whether a number is one that a class holds without a word about it.
+bool holds(PyTypeObject* type, double number) {
+  const guards::NumpyScalar* scalar = guards::numpy_scalar(type);
   if (scalar == nullptr) return std::fabs(number) < DBL_MAX;
   if (scalar->boolean) return false;  // what they are added up in is another class
   const double size = std::fabs(number);
   // A rounding away from the ends of the range.
   return (number >= 0 || scalar->has_sign) && (size == 0 || (size >= 2 * scalar->least && size <= (scalar->floating ? scalar->most / 2 : scalar->most)));
 }
+
+bool holds(PyObject* object, double number) { return holds(Py_TYPE(object), number); }
 
 std::optional<double> computed(int op, double left, double right) {
   switch (op) {
@@ -81,22 +82,17 @@ bool is_numpy_function(PyObject* object) { return std::string_view(Py_TYPE(objec
 
 /// `np.sqrt(64)`, `np.float32(0.5)`.
 std::optional<Flow> Recorder::call_numpy(vm::Activation& activation, CallSite& site) {
-  const bool makes = PyType_Check(site.callee) && guards::numpy_scalar(reinterpret_cast<PyTypeObject*>(site.callee)) != nullptr;
-  if ((!makes && !is_numpy_function(site.callee)) || site.keyword_names || site.arguments.size() != 1) return std::nullopt;
+  auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
+  const guards::NumpyScalar* made = PyType_Check(site.callee) ? guards::numpy_scalar(type) : nullptr;
+  if ((made == nullptr && !is_numpy_function(site.callee)) || site.keyword_names || site.arguments.size() != 1) return std::nullopt;
   PyObject* argument = site.arguments[0];
   if (is_unsettled(argument) || !is_constant(argument)) return std::nullopt;
   const std::optional<double> given = number_in(argument);
   if (!given) return std::nullopt;
-  const double expected = makes ? *given : functions().at(site.callee)(*given);
+  const double expected = made ? *given : functions().at(site.callee)(*given);
   if (!std::isfinite(expected) || !holds(argument, expected) || !holds(argument, *given)) return std::nullopt;
-  if (!makes && expected == 0 && *given != 0 && std::fabs(*given) < 1e-3) return std::nullopt;
+  if (made ? !(made->boolean ? expected >= 0 : holds(type, expected)) : expected == 0 && *given != 0 && std::fabs(*given) < 1e-3) return std::nullopt;
   UnrecordedScope unrecorded;
-  if (makes) {
-    const guards::NumpyScalar* scalar = guards::numpy_scalar(reinterpret_cast<PyTypeObject*>(site.callee));
-    const double size = std::fabs(expected);
-    const bool fits = (expected >= 0 || scalar->has_sign) && (scalar->boolean || (size <= (scalar->floating ? scalar->most / 2 : scalar->most) && (size == 0 || size >= 2 * scalar->least)));
-    if (!fits) return std::nullopt;
-  }
   Ref result = Ref::steal(PyObject_CallOneArg(site.callee, argument));
   if (!result || !guards::is_numpy_scalar(result.get())) {
     PyErr_Clear();
