@@ -60,21 +60,17 @@ class MovingViews {
   std::set<ValueId> given_;
 };
 
-/// The values of `views` that the rest of the graph names.
-std::set<ValueId> taken_by_rest(const graph::Graph& graph, const MovingViews& views) {
-  std::set<ValueId> taken;
-  auto note = [&](ValueId id) {
-    if (views.gives(id)) taken.insert(id);
-  };
+/// The values that the rest of the graph names.
+std::set<ValueId> named_by_rest(const graph::Graph& graph, const MovingViews& views) {
+  std::set<ValueId> named(graph.outputs.begin(), graph.outputs.end());
   for (const Node& node : graph.nodes) {
-    if (!views.has(node)) graph::visit_values(node, note);
+    if (!views.has(node)) graph::visit_values(node, [&](ValueId id) { named.insert(id); });
   }
-  std::for_each(graph.outputs.begin(), graph.outputs.end(), note);
-  return taken;
+  return named;
 }
 
 /// Whether the memory of each view that is written has that one name only in what is left.
-bool have_one_name(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const MovingViews& views, const std::set<ValueId>& taken) {
+bool have_one_name(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const MovingViews& views, const std::set<ValueId>& named) {
   const Aliases aliases(graph);
   auto is_written = [&](std::size_t input) {  // or what is in the same memory
     for (std::size_t i = 0; i < examples.size(); i++) {
@@ -82,16 +78,13 @@ bool have_one_name(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples
     }
     return false;
   };
-  std::set<ValueId> roots, left(graph.outputs.begin(), graph.outputs.end()), written;
+  std::set<ValueId> roots, written;
   for (std::size_t i = 0; i < examples.size(); i++) {
     if (is_written(i)) written.insert(graph.inputs[i].value);
   }
-  for (const Node& node : graph.nodes) {
-    if (!views.has(node)) graph::visit_values(node, [&](ValueId id) { left.insert(id); });
-  }
-  for (ValueId id : taken) {
-    if (written.count(views.root(id)) == 0) continue;
-    if (!roots.insert(views.root(id)).second || left.count(views.root(id)) != 0) return false;
+  for (ValueId id : named) {
+    if (!views.gives(id) || written.count(views.root(id)) == 0) continue;
+    if (!roots.insert(views.root(id)).second || named.count(views.root(id)) != 0) return false;
   }
   for (std::size_t i = 0; i < examples.size(); i++) {
     if (roots.count(graph.inputs[i].value) == 0) continue;
@@ -114,15 +107,19 @@ std::optional<Split> split_behind_moving_views(const graph::Graph& graph, c10::A
   const MovingViews views(graph);
   const bool reshapes = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op.hasTag(at::Tag::inplace_view); });
   if (views.empty() || reshapes) return std::nullopt;
-  const std::set<ValueId> taken = taken_by_rest(graph, views);
-  if (!have_one_name(graph, examples, views, taken)) return std::nullopt;
+  const std::set<ValueId> named = named_by_rest(graph, views);
+  if (!have_one_name(graph, examples, views, named)) return std::nullopt;
   Split split{std::make_shared<graph::Graph>(graph), std::make_shared<graph::Graph>(graph), {}};
   split.first->nodes.clear();
   split.rest->nodes.clear();
   for (const Node& node : graph.nodes) (views.has(node) ? split.first : split.rest)->nodes.push_back(node);
-  split.first->outputs.assign(taken.begin(), taken.end());
+  split.first->outputs.clear();
   for (std::size_t i = 0; i < graph.inputs.size(); i++) split.first_inputs.push_back(i);
-  for (ValueId id : taken) split.rest->inputs.push_back({id, graph::InputKind::kActivation});
+  for (ValueId id : named) {
+    if (!views.gives(id)) continue;
+    split.first->outputs.push_back(id);
+    split.rest->inputs.push_back({id, graph::InputKind::kActivation});
+  }
   return split;
 }
 
