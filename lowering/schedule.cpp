@@ -2,7 +2,9 @@
 
 #include "lowering/cat_kernel.h"
 #include "lowering/cpu/jit.h"
+#include "lowering/emit/values.h"
 #include "lowering/loops/decompose.h"
+#include "lowering/loops/joined.h"
 
 #include <map>
 #include <set>
@@ -207,9 +209,77 @@ class Scheduler {
     return kernel.has_value();
   }
 
+  bool is_fusable(std::int32_t node) const {
+    return !program_.has_effect(node) && (!program_.device.is_cpu() || cpu::host_has_types(program_.graph, program_.graph.nodes[static_cast<std::size_t>(node)]));
+  }
+
+  /// Whether all that read a value are kernels' operations that take it element by element.
+  bool is_read_by_kernels(ValueId value) const {
+    const auto& readers = uses_.readers(value);
+    if (readers.empty() || uses_.is_output(value) || uses_.has_views(value)) return false;
+    return std::all_of(readers.begin(), readers.end(), [&](std::int32_t reader) {
+      if (!is_fusable(reader) || !concatenated(program_.graph.nodes[static_cast<std::size_t>(reader)]).empty()) return false;
+      const auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(reader)]);
+      if (!definitions) return false;
+      std::vector<const Expression*> reads;
+      std::set<const Expression*> seen;
+      for (const Definition& definition : *definitions) loads(definition.expression, reads, seen);
+      return std::all_of(reads.begin(), reads.end(), [&](const Expression* read) { return read->value != value || read->natural; });
+    });
+  }
+
+  static bool is_cheap(const Expr& expression, std::int32_t& operations) {
+    if (expression->kind == ExpressionKind::kReduce) return false;
+    if (expression->kind == ExpressionKind::kPoint && (emit::is_heavy(expression->op) || --operations < 0)) return false;
+    return std::all_of(expression->arguments.begin(), expression->arguments.end(), [&](const Expr& argument) { return is_cheap(argument, operations); });
+  }
+
+  bool is_from_kernel(ValueId value) {
+    auto found = makers_.find(value);
+    return found != makers_.end() && std::any_of(found->second.begin(), found->second.end(), [&](std::int32_t maker) { return draft(find(maker)).is_group(); });
+  }
+
+  /// What a part of a concatenation is: memory, or few operations on what is in memory, which are done again. Null for one that a
+  /// kernel has yet to store.
+  Expr part_of_cat(ValueId value) {
+    constexpr std::int32_t kFewOperations = 4;
+    if (program_.is_view(value) || !is_from_kernel(value)) return load(value, program_.graph.type_of(value));
+    const auto& makers = makers_.at(value);
+    if (makers.size() != 1 || draft(find(makers[0])).epoch != epoch_) return nullptr;
+    const std::vector<std::int32_t>& nodes = draft(find(makers[0])).nodes;
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](std::int32_t one) {
+      const auto& outputs = program_.graph.nodes[static_cast<std::size_t>(one)].outputs;
+      return outputs.size() == 1 && outputs[0] == value;
+    });
+    if (node == nodes.end()) return nullptr;
+    const auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(*node)]);
+    if (!definitions || definitions->size() != 1 || !definitions->front().natural) return nullptr;
+    std::int32_t operations = kFewOperations;
+    if (!is_cheap(definitions->front().expression, operations)) return nullptr;
+    std::vector<const Expression*> reads;
+    std::set<const Expression*> seen;
+    loads(definitions->front().expression, reads, seen);
+    const bool in_memory = std::all_of(reads.begin(), reads.end(), [&](const Expression* read) { return read->arguments.empty() && (program_.is_view(read->value) || !is_from_kernel(read->value)); });
+    return in_memory ? definitions->front().expression : nullptr;
+  }
+
+  /// A concatenation of few parts that kernels read is made where they read it (rotary embeddings: neg(x2), x1).
+  bool add_joined(std::int32_t node) {
+    constexpr std::size_t kMostParts = 4;
+    const graph::Node& at = program_.graph.nodes[static_cast<std::size_t>(node)];
+    const std::size_t parts = concatenated(at).size();
+    if (parts < 2 || parts > kMostParts || program_.touches_unsized(node) || !is_fusable(node) || !decompose(program_, at)) return false;
+    if (!is_read_by_kernels(at.outputs[0])) return false;
+    std::optional<Definition> whole = joined(program_.graph, at, [&](ValueId value) { return part_of_cat(value); });
+    if (!whole) return false;
+    const Space space{whole->expression->sizes, {}};
+    place(node, std::move(*whole), space, false);
+    return true;
+  }
+
   bool add_fused(std::int32_t node) {
     if (program_.has_effect(node)) return false;
-    if (add_cat(node)) return true;
+    if (add_joined(node) || add_cat(node)) return true;
     if (program_.device.is_cpu() && !cpu::host_has_types(program_.graph, program_.graph.nodes[static_cast<std::size_t>(node)])) return false;
     auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (!definitions || definitions->empty() || !covers_uses(node, *definitions)) return false;
@@ -392,16 +462,23 @@ class Scheduler {
       if (waiting[id] == 0) enqueue(id);
     }
     std::vector<Unit> units;
+    std::size_t done = 0;
     while (!ready.empty()) {
+      ++done;
       std::int32_t id = std::get<2>(*ready.begin());
       ready.erase(ready.begin());
-      units.push_back(finish(draft(id), id));
+      if (is_needed(draft(id), id)) units.push_back(finish(draft(id), id));
       for (std::int32_t next : followers[id]) {
         if (--waiting[next] == 0) enqueue(next);
       }
     }
-    TORCH_INTERNAL_ASSERT(units.size() == live.size(), "a cycle between fused kernels");
+    TORCH_INTERNAL_ASSERT(done == live.size(), "a cycle between fused kernels");
     return units;
+  }
+
+  /// Not where all that it computes is computed again where it is read.
+  bool is_needed(const Draft& at, std::int32_t id) {
+    return !at.is_group() || std::any_of(at.group.definitions.begin(), at.group.definitions.end(), [&](const Definition& definition) { return !definition.natural || read_outside(definition.value, id); });
   }
 
   bool read_outside(ValueId value, std::int32_t id) {
