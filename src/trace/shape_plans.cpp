@@ -343,14 +343,19 @@ bool is_sized(const c10::Type& type) {
   return type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
 }
 
-/// Numbers in the places of sizes and indices become constants.
+/// Where a constant may stand for a number: as a size, as a Scalar, and as a tensor, which is then that number.
+bool takes_constant(const c10::Type& type) {
+  return is_sized(type) || type.kind() == c10::TypeKind::NumberType || type.kind() == c10::TypeKind::TensorType;
+}
+
+/// Numbers become constants.
 void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::int64_t>& numbers) {
   const auto& formals = node.op.schema().arguments();
   for (std::size_t i = 0; i < node.arguments.size(); i++) {
     graph::Argument& argument = node.arguments[i];
     c10::TypePtr type = formals[i].real_type();
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-    if (argument.is_value() && is_sized(*type)) {
+    if (argument.is_value() && takes_constant(*type)) {
       if (auto number = numbers.find(argument.value()); number != numbers.end()) argument = graph::Argument::constant(number->second);
     }
     auto list = type->cast<c10::ListType>();
