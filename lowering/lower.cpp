@@ -15,9 +15,12 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
+
 #ifdef DYNRUN_CUDA
 #include "lowering/gpu/kernel_step.h"
 #include "lowering/gpu/products.h"
+#include "lowering/gpu/rows_apart.h"
 #include "runtime/cuda/measure.h"
 #endif
 
@@ -155,13 +158,14 @@ bool measures_products(const Program& program) {
 }
 #endif
 
-std::vector<Unit> units_of(Program& program) {
-  std::vector<LibraryKernel> claims;
+/// `claims`: what a variant takes over.
+std::vector<Unit> units_of(Program& program, std::vector<LibraryKernel> claims = {}) {
   if (!program.for_gpu()) claims = claim_library_kernels(program);
 #ifdef DYNRUN_CUDA
   if (measures_products(program)) gpu::claim_products(program, claims);
 #endif
   if (!program.pretended) claim_unsized_chains(program, claims);
+  std::stable_sort(claims.begin(), claims.end(), [](const LibraryKernel& a, const LibraryKernel& b) { return a.nodes.back() < b.nodes.back(); });
   return schedule(program, std::move(claims));
 }
 
@@ -193,14 +197,18 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
     return {runtime::make_replayer(graph), {}};
   }
   run_passes(program, options);
-  if (variant.align_linear && !align_linear(program)) return {};
+  if (variant.odd_linear == gpu::OddLinear::kTwoParts && !align_linear(program)) return {};
 #ifdef DYNRUN_CUDA
   if (measures_products(program)) {
     gpu::split_biases(program);
     report(program, options, "split_biases");
   }
 #endif
-  std::vector<Unit> units = units_of(program);
+  std::vector<LibraryKernel> claims;
+#ifdef DYNRUN_CUDA
+  if (variant.odd_linear == gpu::OddLinear::kRowsApart && !gpu::claim_rows_apart(program, claims)) return {};
+#endif
+  std::vector<Unit> units = units_of(program, std::move(claims));
   Lowered lowered;
   if (options.dump && options.wants_ptx) dump_ptx(*graph, examples, options);
   lowered.executable = build_executable(program, std::move(units), std::move(graph));

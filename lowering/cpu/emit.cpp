@@ -8,6 +8,7 @@
 // vector, the inner loops are scalar, and the mask cuts the last rows.
 
 #include "lowering/cpu/emit.h"
+#include "lowering/emit/exact_halves.h"
 #include "lowering/emit/levels.h"
 #include "lowering/emit/values.h"
 
@@ -26,7 +27,7 @@ using llvm::Value;
 class KernelEmitter : emit::Values {
  public:
   KernelEmitter(const Compilation& kernel, const Target& target, llvm::Module& module, const std::string& name)
-      : Values(module.getContext(), target.float_lanes(), emit::Machine::kCpu), kernel_(*kernel.form), module_(module), shape_(kernel.shape), levels_(emit::levels_of(kernel_)) {
+      : Values(module.getContext(), target.float_lanes(), emit::Machine::kCpu), kernel_(*kernel.form), module_(module), shape_(kernel.shape), exact_(kernel_), levels_(emit::levels_of(kernel_)) {
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
     function_->addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
@@ -168,11 +169,12 @@ class KernelEmitter : emit::Values {
     return from_memory(stride == 1 ? b_.CreateMaskedLoad(type, base, align, mask, nothing) : b_.CreateMaskedGather(type, lane_addresses(base, stride, element), align, mask, nothing), dtype);
   }
 
-  void store(const Access& access, Value* value, const Turn& turn) {
+  void store(const LoopStore& out, Value* value, const Turn& turn) {
+    const Access& access = out.access;
     ScalarType dtype = kernel_.buffers[static_cast<std::size_t>(access.buffer)].dtype;
     llvm::Align align(c10::elementSize(dtype));
     Value* base = address(access, turn);
-    value = to_memory(value, dtype);
+    value = to_memory(value, op(out.op).dtype, dtype);
     std::int64_t stride = access.strides[vector_loop()];
     if (!is_vector(turn)) {
       b_.CreateAlignedStore(value, base, align);
@@ -226,8 +228,9 @@ class KernelEmitter : emit::Values {
         llvm::SmallVector<Value*> arguments;
         for (std::int32_t argument : at.arguments) arguments.push_back(value(argument, turn));
         ScalarType from = op(at.arguments[0]).dtype;
-        Value* result =
-            at.op == PointOp::kCast ? convert(arguments[0], from, at.dtype) : math_.emit(at.op, arguments, is_signed(from));
+        Value* result = at.op != PointOp::kCast                  ? math_.emit(at.op, arguments, is_signed(from))
+                        : exact_.holds(at.arguments[0], at.dtype) ? arguments[0]
+                                                                  : convert(arguments[0], from, at.dtype);
         if (turn.inner && scratch_.count(id) != 0) store_scratch(id, result, turn);
         return result;
       }
@@ -399,7 +402,7 @@ class KernelEmitter : emit::Values {
       if (level.used()) emit_level(level, row, block);
     }
     for (const LoopStore& out : kernel_.stores) {
-      if (!out.inner) store(out.access, value(out.op, row), row);
+      if (!out.inner) store(out, value(out.op, row), row);
     }
   }
 
@@ -474,12 +477,13 @@ class KernelEmitter : emit::Values {
     turn.mask = mask;
     turn.unroll = copy;
     for (std::int32_t id : level.reductions) accumulate(id, turn);
-    for (std::size_t at : level.stores) store(kernel_.stores[at].access, value(kernel_.stores[at].op, turn), turn);
+    for (std::size_t at : level.stores) store(kernel_.stores[at], value(kernel_.stores[at].op, turn), turn);
   }
 
   const Kernel& kernel_;
   llvm::Module& module_;
   CodeShape shape_;
+  emit::ExactHalves exact_;
   std::vector<Level> levels_;
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include "lowering/emit/math.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
 #include <cmath>
@@ -204,6 +205,26 @@ Math::Value* Math::tanh(Value* x) {
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);  // also of zero
 }
 
+/// libdevice's, without its branch: threads that take both sides run both anyway.
+Math::Value* Math::tanh_on_gpu(Value* x) {
+  Value* z = b_.CreateFMul(x, x);
+  Value* p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value* small = fma(b_.CreateFMul(p, z), x, x);
+  Value* size = call(llvm::Intrinsic::fabs, x);
+  constexpr double kTwoLog2E = 2.8853900817779268;
+  Value* e = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {b_.CreateFMul(size, number(x, kTwoLog2E))});
+  Value* share = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {b_.CreateFAdd(e, number(x, 1.0))});
+  Value* large = fma(share, number(x, -2.0), number(x, 1.0));
+  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large);
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);
+}
+
+/// On a GPU in float32 the instruction that libtorch takes: good to two units in the last place.
+Math::Value* Math::rsqrt(Value* x) {
+  if (machine_ == Machine::kGpu && x->getType()->isFloatTy()) return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, {}, {x});
+  return b_.CreateFDiv(number(x, 1.0), call(llvm::Intrinsic::sqrt, x));
+}
+
 Math::Value* Math::erf(Value* x) {
   Value* clamped = b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, -4.0)), number(x, -4.0), x);
   clamped = b_.CreateSelect(b_.CreateFCmpOGT(clamped, number(x, 4.0)), number(x, 4.0), clamped);
@@ -228,6 +249,8 @@ Math::Value* Math::float_unary(PointOp op, Value* x) {
       return call(llvm::Intrinsic::fabs, x);
     case PointOp::kSqrt:
       return call(llvm::Intrinsic::sqrt, x);
+    case PointOp::kRsqrt:
+      return rsqrt(x);
     case PointOp::kFloor:
       return call(llvm::Intrinsic::floor, x);
     case PointOp::kCeil:
@@ -256,6 +279,7 @@ Math::Value* Math::float_unary(PointOp op, Value* x) {
       break;
     case PointOp::kTanh:
       if (polynomials) return tanh(x);
+      if (single) return tanh_on_gpu(x);
       break;
     case PointOp::kErf:
       if (polynomials) return erf(x);

@@ -40,6 +40,8 @@ class Math {
   Value* log(Value* x);
   Value* log1p(Value* x);
   Value* tanh(Value* x);
+  Value* tanh_on_gpu(Value* x);
+  Value* rsqrt(Value* x);
   Value* erf(Value* x);
   Value* float_unary(PointOp op, Value* x);
   Value* arithmetic(PointOp op, Value* a, Value* b, bool is_signed);

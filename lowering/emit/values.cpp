@@ -1,5 +1,8 @@
 #include "lowering/emit/values.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 namespace dynrun::lowering::emit {
@@ -29,8 +32,8 @@ bool is_heavy(PointOp op) {
   }
 }
 
-Values::Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, bool packs_bfloats)
-    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine), packs_bfloats_(packs_bfloats) {}
+Values::Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, Bfloats bfloats)
+    : context_(context), b_(context), math_(b_, machine), lanes_(lanes), machine_(machine), bfloats_(bfloats) {}
 
 llvm::Type* Values::register_type(ScalarType dtype) {
   switch (dtype) {
@@ -100,18 +103,32 @@ Values::Value* Values::bfloat_bits(Value* value) {
 
 /// A float with a bfloat16's digits.
 Values::Value* Values::rounded_to_bfloat(Value* value) {
-  if (!packs_bfloats_) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(value), 16), value->getType());
+  if (bfloats_ == Bfloats::kNone) return b_.CreateBitCast(b_.CreateShl(bfloat_bits(value), 16), value->getType());
   // Of a pair whose lower half is zero: the pair is the float. Hardware rounds single numbers at a fraction of the rate of pairs.
   Value* pair = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, {}, {value, llvm::ConstantFP::get(b_.getFloatTy(), 0.0)});
   return b_.CreateBitCast(pair, b_.getFloatTy());
 }
 
-Values::Value* Values::to_memory(Value* value, ScalarType dtype) {
+/// In pairs whose lower halves are zero, as a float is that a bfloat16 holds: one instruction for the float32 operation and its
+/// rounding. Rounding once or twice gives the same: float32 has more than twice the digits. As assembly, because the optimiser
+/// would make sums and products of it, which the assembler may fuse.
+Values::Value* Values::bfloat_arithmetic(PointOp op, Value* a, Value* b) {
+  const bool has_own = bfloats_ == Bfloats::kArithmetic;
+  const char* code = op == PointOp::kMul   ? has_own ? "mul.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $1, $2, 0x80008000U;"
+                     : op == PointOp::kSub ? has_own ? "sub.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $2, 0xbf80bf80U, $1;"
+                                           : has_own ? "add.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $1, 0x3f803f80U, $2;";
+  llvm::Type* word = b_.getInt32Ty();
+  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(word, {word, word}, false), code, "=r,r,r", false);
+  return b_.CreateBitCast(b_.CreateCall(assembly, {b_.CreateBitCast(a, word), b_.CreateBitCast(b, word)}), b_.getFloatTy());
+}
+
+Values::Value* Values::to_memory(Value* value, ScalarType from, ScalarType dtype) {
   bool vector = value->getType()->isVectorTy();
   if (dtype == ScalarType::Bool) return b_.CreateZExt(value, widen(b_.getInt8Ty(), vector));
   if (dtype == ScalarType::Half) return half_of(value);
-  if (dtype == ScalarType::BFloat16) return b_.CreateTrunc(bfloat_bits(value), widen(b_.getInt16Ty(), vector));
-  return value;
+  if (dtype != ScalarType::BFloat16) return value;
+  Value* bits = from == dtype ? b_.CreateLShr(b_.CreateBitCast(value, widen(b_.getInt32Ty(), vector)), 16) : bfloat_bits(value);
+  return b_.CreateTrunc(bits, widen(b_.getInt16Ty(), vector));
 }
 
 Values::Value* Values::convert(Value* value, ScalarType from, ScalarType to) {
@@ -155,6 +172,8 @@ Values::Value* Values::convert(Value* value, ScalarType from, ScalarType to) {
 Values::Value* Values::constant(const LoopOp& at, bool vector, llvm::ArrayRef<Value*> arguments) {
   llvm::Type* type = widen(register_type(at.dtype), vector);
   if (at.argument >= 0) return argument_constant(at, vector, arguments);
+  if (at.dtype == ScalarType::Half) return llvm::ConstantFP::get(type, static_cast<float>(c10::Half(static_cast<float>(at.number))));
+  if (at.dtype == ScalarType::BFloat16) return llvm::ConstantFP::get(type, static_cast<float>(c10::BFloat16(static_cast<float>(at.number))));
   if (c10::isFloatingType(at.dtype)) return llvm::ConstantFP::get(type, at.number);
   return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(at.integer), true);
 }
@@ -165,6 +184,7 @@ Values::Value* Values::argument_constant(const LoopOp& at, bool vector, llvm::Ar
   Value* value = !c10::isFloatingType(at.dtype)     ? b_.CreateTrunc(bits, type)
                  : at.dtype == ScalarType::Double ? b_.CreateBitCast(bits, type)
                                                     : b_.CreateFPTrunc(b_.CreateBitCast(bits, b_.getDoubleTy()), type);
+  if (compute_type(at.dtype) != at.dtype) value = convert(value, ScalarType::Float, at.dtype);
   return vector ? splat(value) : value;
 }
 

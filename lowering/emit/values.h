@@ -13,10 +13,13 @@ bool is_signed(c10::ScalarType dtype);
 /// A function of many instructions.
 bool is_heavy(PointOp op);
 
+/// What instructions a machine has for pairs of bfloat16: none, those that round floats to them and that multiply and add, all.
+enum class Bfloats : std::uint8_t { kNone, kMulAdd, kArithmetic };
+
 class Values {
  public:
-  /// `lanes`: of vectors. `machine`: the one that runs the code. `packs_bfloats`: it has instructions that round two floats to a pair.
-  Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, bool packs_bfloats = false);
+  /// `lanes`: of vectors. `machine`: the one that runs the code.
+  Values(llvm::LLVMContext& context, std::int64_t lanes, Machine machine, Bfloats bfloats = Bfloats::kNone);
 
  protected:
   using Value = llvm::Value;
@@ -31,8 +34,11 @@ class Values {
   Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
 
   Value* from_memory(Value* value, ScalarType dtype);
-  Value* to_memory(Value* value, ScalarType dtype);
+  /// `from`: what the value is of; a half type's is rounded already.
+  Value* to_memory(Value* value, ScalarType from, ScalarType dtype);
   Value* convert(Value* value, ScalarType from, ScalarType to);
+  /// a + b, a - b or a * b of bfloat16 numbers, rounded to one.
+  Value* bfloat_arithmetic(PointOp op, Value* a, Value* b);
   /// `arguments`: those that the kernel's form names, as int64.
   Value* constant(const LoopOp& at, bool vector, llvm::ArrayRef<Value*> arguments);
   llvm::Constant* identity(const LoopOp& at, bool vector);
@@ -44,7 +50,7 @@ class Values {
   Math math_;
   std::int64_t lanes_;
   Machine machine_;
-  bool packs_bfloats_;
+  Bfloats bfloats_;
 
  private:
   Value* rounded_to_bfloat(Value* value);

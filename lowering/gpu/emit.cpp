@@ -8,6 +8,7 @@
 // computed in registers from pass to pass: the pass is unrolled, and a value that an earlier pass computed is simply there.
 
 #include "lowering/gpu/emit.h"
+#include "lowering/emit/exact_halves.h"
 #include "lowering/emit/levels.h"
 #include "lowering/emit/values.h"
 #include "lowering/gpu/group.h"
@@ -25,7 +26,12 @@ using emit::Level;
 using llvm::Value;
 
 constexpr unsigned kGlobal = 1;  // address space
-constexpr int kAmpere = 80;      // compute capability
+
+/// `target`: compute capability.
+emit::Bfloats bfloats_of(int target) {
+  constexpr int kAmpere = 80, kHopper = 90;
+  return target >= kHopper ? emit::Bfloats::kArithmetic : target >= kAmpere ? emit::Bfloats::kMulAdd : emit::Bfloats::kNone;
+}
 
 using Elements = std::vector<Value*>;  // one value an element of a vector, or one that all share
 
@@ -43,7 +49,7 @@ std::vector<std::int32_t> heights_of(const Kernel& kernel) {
 class KernelEmitter : emit::Values {
  public:
   KernelEmitter(const Kernel& form, const CodeShape& shape, int target, llvm::Module& module, const std::string& name)
-      : Values(module.getContext(), 1, emit::Machine::kGpu, target >= kAmpere), kernel_(form), shape_(shape), levels_(emit::levels_of(kernel_)), group_(b_, shape, name) {
+      : Values(module.getContext(), 1, emit::Machine::kGpu, bfloats_of(target)), kernel_(form), shape_(shape), exact_(kernel_), levels_(emit::levels_of(kernel_)), group_(b_, shape, name) {
     std::vector<llvm::Type*> formals(kernel_.buffers.size(), b_.getPtrTy(kGlobal));
     formals.resize(formals.size() + kernel_.argument_count(), b_.getInt64Ty());
     function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), formals, false), llvm::Function::ExternalLinkage, name, module);
@@ -158,13 +164,14 @@ class KernelEmitter : emit::Values {
     return values;
   }
 
-  void store(const Access& access, llvm::ArrayRef<Value*> values, const Turn& turn) {
+  void store(const LoopStore& out, llvm::ArrayRef<Value*> values, const Turn& turn) {
+    const Access& access = out.access;
     const LoopBuffer& buffer = kernel_.buffers[static_cast<std::size_t>(access.buffer)];
     llvm::Type* type = memory_type(buffer.dtype);
     const auto size = static_cast<std::int64_t>(c10::elementSize(buffer.dtype));
     const std::int64_t count = turn.inner && access.strides.back() != 0 ? shape_.vector : 1;
     const std::int64_t each = is_dense(access, turn) ? std::min<std::int64_t>(count, 16 / size) : 1;
-    auto element_of = [&](std::int64_t element) { return to_memory(values[values.size() == 1 ? 0 : static_cast<std::size_t>(element)], buffer.dtype); };
+    auto element_of = [&](std::int64_t element) { return to_memory(values[values.size() == 1 ? 0 : static_cast<std::size_t>(element)], op(out.op).dtype, buffer.dtype); };
     for (std::int64_t element = 0; element < count; element += each) {
       Value* out = nullptr;
       if (each == 1) {
@@ -215,19 +222,40 @@ class KernelEmitter : emit::Values {
     return home.values[id] = std::move(made);
   }
 
+  /// Whether an operation rounds to bfloat16 what an operation on bfloat16 numbers gives.
+  bool is_bfloat_arithmetic(const LoopOp& at) const {
+    if (bfloats_ == emit::Bfloats::kNone || at.op != PointOp::kCast || at.dtype != ScalarType::BFloat16) return false;
+    const LoopOp& inner = op(at.arguments[0]);
+    if (inner.kind != ExpressionKind::kPoint || inner.dtype != ScalarType::Float) return false;
+    if (inner.op != PointOp::kAdd && inner.op != PointOp::kSub && inner.op != PointOp::kMul) return false;
+    return exact_.holds(inner.arguments[0], at.dtype) && exact_.holds(inner.arguments[1], at.dtype);
+  }
+
   Elements point(const LoopOp& at, Turn& turn) {
+    if (at.op == PointOp::kCast && exact_.holds(at.arguments[0], at.dtype)) return value(at.arguments[0], turn);
+    if (is_bfloat_arithmetic(at)) {
+      const LoopOp& inner = op(at.arguments[0]);
+      return map(inner, turn, [&](llvm::ArrayRef<Value*> operands) { return bfloat_arithmetic(inner.op, operands[0], operands[1]); });
+    }
+    const ScalarType from = op(at.arguments[0]).dtype;
+    return map(at, turn, [&](llvm::ArrayRef<Value*> operands) {
+      return at.op == PointOp::kCast ? convert(operands[0], from, at.dtype) : math_.emit(at.op, operands, emit::is_signed(from));
+    });
+  }
+
+  /// What an operation's arguments give, element by element.
+  Elements map(const LoopOp& at, Turn& turn, const std::function<Value*(llvm::ArrayRef<Value*>)>& make) {
     std::size_t count = 1;
     std::vector<Elements> arguments;
     for (std::int32_t argument : at.arguments) {
       arguments.push_back(value(argument, turn));
       count = std::max(count, arguments.back().size());
     }
-    const ScalarType from = op(at.arguments[0]).dtype;
     Elements values;
     for (std::size_t element = 0; element < count; ++element) {
       llvm::SmallVector<Value*> operands;
       for (const auto& argument : arguments) operands.push_back(argument[argument.size() == 1 ? 0 : element]);
-      values.push_back(at.op == PointOp::kCast ? convert(operands[0], from, at.dtype) : math_.emit(at.op, operands, emit::is_signed(from)));
+      values.push_back(make(operands));
     }
     return values;
   }
@@ -294,10 +322,24 @@ class KernelEmitter : emit::Values {
       rows[i].row = static_cast<std::int64_t>(i);
       rows[i].indices = indices;
     }
+    load_ahead(rows);
     const std::vector<std::int32_t> heights = heights_of(kernel_);
     for (const LoopStore& out : kernel_.stores) compute(out.op, heights, rows);
     for (Turn& row : rows) {
-      for (const LoopStore& out : kernel_.stores) store(out.access, value(out.op, row), row);
+      for (const LoopStore& out : kernel_.stores) store(out, value(out.op, row), row);
+    }
+  }
+
+  /// Few loads are made before anything is computed: behind a division or a root, which may branch, the assembler would leave them.
+  void load_ahead(std::vector<Turn>& turns) {
+    constexpr std::int64_t kMostElements = 64;
+    auto is_free = [](const LoopOp& at) { return at.kind == ExpressionKind::kLoad && at.arguments.empty(); };
+    std::int64_t elements = 0;
+    for (const LoopOp& at : kernel_.ops) elements += is_free(at) ? at.inner && at.access.strides.back() != 0 ? shape_.vector : 1 : 0;
+    if (elements * static_cast<std::int64_t>(turns.size()) > kMostElements) return;
+    for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
+      if (!is_free(kernel_.ops[i])) continue;
+      for (Turn& turn : turns) value(static_cast<std::int32_t>(i), turn);
     }
   }
 
@@ -325,6 +367,7 @@ class KernelEmitter : emit::Values {
     row_length_ = product_of(outer, kernel_.dims.size());
     kept_.resize(static_cast<std::size_t>(shape_.kept));
     for (std::size_t i = 0; i < kept_.size(); ++i) start_turn(kept_[i], group_.vector_at(static_cast<std::int64_t>(i), index_type()), exists);
+    load_ahead(kept_);
     for (Level& level : levels_) {
       if (level.used()) emit_level(level, exists);
     }
@@ -336,7 +379,7 @@ class KernelEmitter : emit::Values {
     }
     if (results.empty()) return;
     where(exists == nullptr ? first : b_.CreateAnd(first, exists), [&] {
-      for (const auto& [out, values] : results) store(out->access, values, row_);
+      for (const auto& [out, values] : results) store(*out, values, row_);
     });
   }
 
@@ -381,7 +424,7 @@ class KernelEmitter : emit::Values {
     for (std::size_t at : level.stores) value(kernel_.stores[at].op, turn);
     if (level.stores.empty()) return;
     where(turn.mask, [&] {
-      for (std::size_t at : level.stores) store(kernel_.stores[at].access, value(kernel_.stores[at].op, turn), turn);
+      for (std::size_t at : level.stores) store(kernel_.stores[at], value(kernel_.stores[at].op, turn), turn);
     });
   }
 
@@ -417,6 +460,7 @@ class KernelEmitter : emit::Values {
 
   const Kernel& kernel_;
   CodeShape shape_;
+  emit::ExactHalves exact_;
   std::vector<Level> levels_;
   Group group_;
   llvm::Function* function_ = nullptr;

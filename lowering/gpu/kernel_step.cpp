@@ -104,11 +104,18 @@ std::unique_ptr<ElementsFunction> make_elements_function(Kernel kernel, int devi
   return std::make_unique<Elements>(std::move(kernel), device, options);
 }
 
+/// The oldest that is tested, whose code runs on newer ones, or what the environment asks for.
+static int dumped_architecture() {
+  constexpr int kOldest = 80;
+  const char* asked = std::getenv("DYNRUN_PTX_TARGET");
+  return asked != nullptr ? std::max(kOldest, std::atoi(asked)) : kOldest;
+}
+
 void dump_ptx(const std::vector<Kernel>& kernels, const std::function<void(const std::string&, const std::string&)>& dump) {
-  constexpr int kArchitecture = 80;  // the oldest that is tested; its code runs on newer ones
+  const int architecture = dumped_architecture();
   std::vector<Compilation> compilations;
   for (const Kernel& kernel : kernels) compilations.push_back({&kernel, code_shape(kernel, true)});
-  const std::vector<Function> functions = compile(compilations, kArchitecture, nullptr);
+  const std::vector<Function> functions = compile(compilations, architecture, nullptr);
   std::set<const runtime::cuda::Module*> told;
   for (const Function& function : functions) {
     if (told.insert(function.module.get()).second) dump("ptx", function.module->ptx());

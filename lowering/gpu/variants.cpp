@@ -18,22 +18,24 @@ class KeptChoice {
   std::optional<Variant> find() const {
     const std::optional<std::string> kept = runtime::DiskCache::instance().find(kKind, key_);
     if (!kept || kept->size() != 2) return std::nullopt;
-    return Variant{kept->at(0) == 'y', kept->at(1) == 'y'};
+    const std::size_t odd = kOdd.find(kept->at(1));
+    return Variant{kept->at(0) == 'y', odd == kOdd.npos ? OddLinear::kWhole : static_cast<OddLinear>(odd)};
   }
 
   void keep(const Variant& best) const {
-    std::string text;
-    for (bool is : {best.channels_last, best.align_linear}) text += is ? 'y' : 'n';
+    const std::string text = {best.channels_last ? 'y' : 'n', kOdd[static_cast<std::size_t>(best.odd_linear)]};
     runtime::DiskCache::instance().keep(kKind, key_, text);
   }
 
  private:
   static constexpr const char* kKind = "choice";
+  static constexpr std::string_view kOdd = "nyr";  // a letter each of OddLinear
   std::string key_;
 };
 
 std::string describe(const Variant& variant) {
-  return std::string(variant.channels_last ? "channels last" : "layouts as they are") + (variant.align_linear ? ", linear in two parts" : "");
+  constexpr const char* kOdd[] = {"", ", linear in two parts", ", linear by rows apart"};
+  return std::string(variant.channels_last ? "channels last" : "layouts as they are") + kOdd[static_cast<std::size_t>(variant.odd_linear)];
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at:
   auto has = [&](const char* name) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.op.operator_name().name == name; });
   };
-  Variant best{has("aten::conv2d"), false};
+  Variant best{has("aten::conv2d")};
   std::optional<KeptChoice> choice;
   if (options.shared == nullptr && !options.dump && !options.check) choice.emplace(graph, device);
   const std::optional<Variant> kept = choice ? choice->find() : std::nullopt;
@@ -61,8 +63,11 @@ Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at:
     if (other_time >= *time) return;
     time = other_time, best = variant, chosen = std::move(other);
   };
-  if (best.channels_last) try_another({false, false});
-  if (has("aten::linear")) try_another({best.channels_last, true});
+  if (best.channels_last) try_another({});
+  if (has("aten::linear")) {
+    const bool channels_last = best.channels_last;
+    for (OddLinear odd : {OddLinear::kTwoParts, OddLinear::kRowsApart}) try_another({channels_last, odd});
+  }
   if (time && choice) choice->keep(best);
   return chosen;
 }

@@ -5,9 +5,12 @@
 
 namespace dynrun::lowering::gpu {
 
+/// Products of oddly many features: by one call; by two, whose results are copied together; by a call for the rows of each alignment.
+enum class OddLinear : std::uint8_t { kWhole, kTwoParts, kRowsApart };
+
 struct Variant {
   bool channels_last = false;  // what convolutions give
-  bool align_linear = false;   // products of oddly many features in two parts
+  OddLinear odd_linear = OddLinear::kWhole;
 };
 
 /// Compiles the graph in the ways it has, one after the other, and keeps the one whose runs take the least time; what was found is kept on

@@ -21,6 +21,7 @@ namespace dynrun::lowering {
   X(kLog2, "log2", 1)             \
   X(kLog10, "log10", 1)           \
   X(kSqrt, "sqrt", 1)             \
+  X(kRsqrt, "rsqrt", 1)           \
   X(kSin, "sin", 1)               \
   X(kCos, "cos", 1)               \
   X(kTan, "tan", 1)               \

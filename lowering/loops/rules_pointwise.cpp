@@ -264,7 +264,7 @@ void gelu(RuleContext& c) {
 void rsqrt(RuleContext& c) {
   need_float(c);
   Expr x = self(c);
-  c.define(number(1, x) / unary(PointOp::kSqrt, x));
+  c.define(unary(PointOp::kRsqrt, x));
 }
 
 void reciprocal(RuleContext& c) {
@@ -293,7 +293,7 @@ void power(RuleContext& c) {
     if (exponent == 1) return c.define(x);
     if (compute_type(c.out().dtype) != c.out().dtype) throw NotCovered{};
     if (exponent == 0.5) return c.define(unary(PointOp::kSqrt, x));
-    if (exponent == -0.5) return c.define(number(1, x) / unary(PointOp::kSqrt, x));
+    if (exponent == -0.5) return c.define(unary(PointOp::kRsqrt, x));
     if (exponent == -1) return c.define(number(1, x) / x);
     if (exponent == -2) return c.define(number(1, x) / (x * x));
   }
@@ -361,7 +361,7 @@ void batch_norm(RuleContext& c) {
     return cast(load_as(c.value(name), seen.dtype, sizes, strides, 0), compute_type(type.dtype));
   };
   Expr x = c.operand("input", type.dtype);
-  Expr scale = number(1, x) / unary(PointOp::kSqrt, channel("running_var") + number(c.number("eps", 1e-5), x));
+  Expr scale = unary(PointOp::kRsqrt, channel("running_var") + number(c.number("eps", 1e-5), x));
   if (c.has("weight")) scale = scale * channel("weight");
   Expr y = (x - channel("running_mean")) * scale;
   c.define(c.has("bias") ? y + channel("bias") : y);

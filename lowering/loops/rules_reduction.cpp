@@ -155,7 +155,7 @@ void layer_norm(RuleContext& c) {
   need_elements(type.sizes);
   auto mask = last_dimensions(c.integers("normalized_shape").size(), type.sizes.size());
   Moments m = moments_of_norm(c, c.operand("input", type.dtype), mask);
-  Expr inverse = number(1, m.variance) / unary(PointOp::kSqrt, m.variance + number(c.number("eps", 1e-5), m.variance));
+  Expr inverse = unary(PointOp::kRsqrt, m.variance + number(c.number("eps", 1e-5), m.variance));
   c.define(affine(c, m.centred * inverse), 0);
   if (c.node().outputs.size() != 1) throw NotCovered{};
 }
@@ -169,7 +169,7 @@ void rms_norm(RuleContext& c) {
   double otherwise =
       type.dtype == ScalarType::Double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   Expr square = reduce(ReduceOp::kSum, x * x, mask) / number(static_cast<double>(reduced_count(type.sizes, mask)), x);
-  c.define(affine(c, x * (number(1, x) / unary(PointOp::kSqrt, square + number(c.number("eps", otherwise), x)))));
+  c.define(affine(c, x * unary(PointOp::kRsqrt, square + number(c.number("eps", otherwise), x))));
 }
 
 void group_norm(RuleContext& c) {

@@ -297,9 +297,10 @@ def assembler():
     return str(pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
 
 
-def modules_of(script, executable):
-    """The PTX of all kernels that a script's graphs would have on a GPU."""
-    done = subprocess.run([executable, "--dump=ptx", *script], capture_output=True, text=True, check=False)
+def modules_of(script, executable, target=80):
+    """The PTX of all kernels that a script's graphs would have on a GPU of compute capability `target` / 10."""
+    environment = dict(os.environ, DYNRUN_PTX_TARGET=str(target))
+    done = subprocess.run([executable, "--dump=ptx", *script], capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     parts = re.split(r"^--- (\w+)\n", done.stderr, flags=re.MULTILINE)

@@ -3,6 +3,12 @@
 
 #include "graph_builder.h"
 
+#ifdef DYNRUN_CUDA
+#include "lowering/gpu/rows_apart.h"
+#endif
+
+#include <cmath>
+
 using namespace dynrun;
 using namespace dynrun::test;
 using lowering::GpuTrial;
@@ -99,3 +105,20 @@ TEST_CASE("poolings as for a GPU", "[gpu_rules]") {
     }
   }
 }
+
+#ifdef DYNRUN_CUDA
+TEST_CASE("products of oddly many features, rows apart", "[gpu_rules]") {
+  at::manual_seed(5);
+  for (c10::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    for (std::int64_t features : {17, 1025, 1026, 1028, 1031, 2047}) {
+      for (std::int64_t rows : {1, 3, 8, 29}) {
+        const at::Tensor input = at::randn({rows, 16}).to(dtype), weight = at::randn({features, 16}).to(dtype);
+        at::Tensor result = at::full({rows, features}, std::nan(""), at::dtype(dtype));
+        lowering::gpu::multiply_rows_apart(result, input, weight);
+        INFO(dtype << " " << rows << " x " << features);
+        CHECK(at::allclose(result.to(at::kFloat), at::mm(input, weight.t()).to(at::kFloat), 0.02, 0.02));
+      }
+    }
+  }
+}
+#endif
