@@ -38,6 +38,14 @@ std::string describe(const Variant& variant) {
   return std::string(variant.channels_last ? "channels last" : "layouts as they are") + kOdd[static_cast<std::size_t>(variant.odd_linear)];
 }
 
+bool has_half_linear(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) {
+    if (node.op.operator_name().name != "aten::linear" || node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) return false;
+    const c10::ScalarType dtype = graph.type_of(node.outputs[0]).dtype;
+    return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16;
+  });
+}
+
 }  // namespace
 
 Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at::Tensor> examples, const Options& options, const std::function<Lowered(Variant)>& compile) {
@@ -45,12 +53,17 @@ Lowered compile_fastest(const graph::Graph& graph, int device, c10::ArrayRef<at:
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.op.operator_name().name == name; });
   };
   Variant best{has("aten::conv2d")};
+  // Code for many sizes is not measured; two parts of a half type take a third of the whole's time or less at any number of rows.
+  if (options.shared != nullptr && has_half_linear(graph)) best.odd_linear = OddLinear::kTwoParts;
   std::optional<KeptChoice> choice;
   if (options.shared == nullptr && !options.dump && !options.check) choice.emplace(graph, device);
   const std::optional<Variant> kept = choice ? choice->find() : std::nullopt;
   Lowered chosen = compile(kept.value_or(best));
   if (chosen.executable && kept) return chosen;
-  if (!chosen.executable) chosen = compile(best);
+  if (!chosen.executable) {
+    best.odd_linear = OddLinear::kWhole;
+    chosen = compile(best);
+  }
   if (options.shared != nullptr || !chosen.repeatable || !runtime::cuda::can_measure()) return chosen;
   if (options.check) options.check(*chosen.executable, describe(best));
   std::optional<double> time;
