@@ -624,6 +624,7 @@ Flow Recorder::build_string(vm::Activation& activation, const Instruction& in) {
     return compute_host(activation, in, in.opcode == Opcode::kBuildString ? HostKind::kJoin : HostKind::kFormat,
                         in.opcode == Opcode::kBuildString ? 0 : in.argument & 3, std::move(parts), nullptr, operands);
   PyObject* shown = activation.peek(operands);
+  if (in.opcode == Opcode::kFormatValue && operands == 1 && is_open_size(shown) && holds_no_late(shown)) return format_size(activation, in);
   if (in.opcode == Opcode::kFormatValue && !guards::is_constant_like(shown) && !guards::is_tensor(shown) && resolve(shown) &&
       (operands == 1 || is_constant(activation.peek(1)))) {
     // Python code of the object's class makes the text: C code calls it.
