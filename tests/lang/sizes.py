@@ -293,11 +293,6 @@ def a_shape_in_a_message():
 
     assert segments(function, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
 
-    def told(x):
-        return x.sum(), f"{x.shape}: {x.shape[0] + 1}"
-
-    assert segments(told, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
-
 
 CASES = [a_shape_in_a_message, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
