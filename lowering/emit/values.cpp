@@ -110,8 +110,9 @@ Values::Value* Values::rounded_to_bfloat(Value* value) {
 }
 
 /// In pairs whose lower halves are zero, as a float is that a bfloat16 holds: one instruction for the float32 operation and its
-/// rounding. Rounding once or twice gives the same: float32 has more than twice the digits. As assembly, because the optimiser
-/// would make sums and products of it, which the assembler may fuse.
+/// rounding. Rounding once or twice gives the same, since float32 has more than twice the digits, but for products below its normal
+/// numbers (1e-38), the last digit of whose bfloat16 may differ. As assembly, because the optimiser would make sums and products of
+/// it, which the assembler may fuse.
 Values::Value* Values::bfloat_arithmetic(PointOp op, Value* a, Value* b) {
   const bool has_own = bfloats_ == Bfloats::kArithmetic;
   const char* code = op == PointOp::kMul   ? has_own ? "mul.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $1, $2, 0x80008000U;"

@@ -106,10 +106,11 @@ bool needs_wide_indices(const Kernel& kernel) {
   std::int64_t elements = 1;
   for (std::int64_t size : kernel.dims) elements *= size;
   bool wide = elements > kMost;
+  // Offsets below zero come last: what they are added to has to fit too.
   visit_accesses(kernel, [&](const Access& access) {
-    std::int64_t last = access.offset;
+    std::int64_t last = std::max<std::int64_t>(access.offset, 0);
     for (std::size_t i = 0; i < kernel.dims.size(); ++i) last += (kernel.dims[i] - 1) * std::abs(access.strides[i]);
-    wide = wide || last > kMost;
+    wide = wide || last > kMost || access.offset < -kMost;
   });
   return wide;
 }
