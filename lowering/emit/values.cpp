@@ -114,13 +114,21 @@ Values::Value* Values::rounded_to_bfloat(Value* value) {
 /// numbers (1e-38), the last digit of whose bfloat16 may differ. As assembly, because the optimiser would make sums and products of
 /// it, which the assembler may fuse.
 Values::Value* Values::bfloat_arithmetic(PointOp op, Value* a, Value* b) {
-  const bool has_own = bfloats_ == Bfloats::kArithmetic;
-  const char* code = op == PointOp::kMul   ? has_own ? "mul.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $1, $2, 0x80008000U;"
-                     : op == PointOp::kSub ? has_own ? "sub.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $2, 0xbf80bf80U, $1;"
-                                           : has_own ? "add.rn.bf16x2 $0, $1, $2;" : "fma.rn.bf16x2 $0, $1, 0x3f803f80U, $2;";
   llvm::Type* word = b_.getInt32Ty();
-  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(word, {word, word}, false), code, "=r,r,r", false);
-  return b_.CreateBitCast(b_.CreateCall(assembly, {b_.CreateBitCast(a, word), b_.CreateBitCast(b, word)}), b_.getFloatTy());
+  auto assembly = [&](const char* code, const char* constraints, llvm::ArrayRef<Value*> operands) {
+    llvm::SmallVector<llvm::Type*> formals(operands.size(), word);
+    return b_.CreateBitCast(b_.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(word, formals, false), code, constraints, false), operands), b_.getFloatTy());
+  };
+  a = b_.CreateBitCast(a, word), b = b_.CreateBitCast(b, word);
+  if (bfloats_ == Bfloats::kArithmetic) {
+    const char* code = op == PointOp::kMul ? "mul.rn.bf16x2 $0, $1, $2;" : op == PointOp::kSub ? "sub.rn.bf16x2 $0, $1, $2;" : "add.rn.bf16x2 $0, $1, $2;";
+    return assembly(code, "=r,r,r", {a, b});
+  }
+  auto mul_add = [&](Value* x, Value* y, Value* z) { return assembly("fma.rn.bf16x2 $0, $1, $2, $3;", "=r,r,r,r", {x, y, z}); };
+  auto pair = [&](std::uint32_t bits) { return b_.getInt32(bits << 16 | bits); };
+  constexpr std::uint32_t kOne = 0x3f80, kMinusOne = 0xbf80, kMinusZero = 0x8000;
+  if (op == PointOp::kMul) return mul_add(a, b, pair(kMinusZero));
+  return op == PointOp::kSub ? mul_add(b, pair(kMinusOne), a) : mul_add(a, pair(kOne), b);
 }
 
 Values::Value* Values::to_memory(Value* value, ScalarType from, ScalarType dtype) {
