@@ -280,7 +280,7 @@ class Scheduler {
   bool add_fused(std::int32_t node) {
     if (program_.has_effect(node)) return false;
     if (add_joined(node) || add_cat(node)) return true;
-    if (program_.device.is_cpu() && !cpu::host_has_types(program_.graph, program_.graph.nodes[static_cast<std::size_t>(node)])) return false;
+    if (!is_fusable(node)) return false;
     auto definitions = decompose(program_, program_.graph.nodes[static_cast<std::size_t>(node)]);
     if (!definitions || definitions->empty() || !covers_uses(node, *definitions)) return false;
     std::vector<Space> spaces;

@@ -194,29 +194,26 @@ Math::Value* Math::log1p(Value* x) {
   return b_.CreateSelect(b_.CreateFCmpOEQ(u, number(x, std::numeric_limits<double>::infinity())), u, y);
 }
 
+/// 1 - 2 / (e^2x + 1). On a GPU by libdevice's instructions.
+Math::Value* Math::large_tanh(Value* x) {
+  if (machine_ == Machine::kCpu) {
+    Value* e = exp(b_.CreateFAdd(x, x));
+    return b_.CreateFSub(number(x, 1.0), b_.CreateFDiv(number(x, 2.0), b_.CreateFAdd(e, number(x, 1.0))));
+  }
+  constexpr double kTwoLog2E = 2.8853900817779268;
+  Value* e = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {b_.CreateFMul(x, number(x, kTwoLog2E))});
+  Value* share = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {b_.CreateFAdd(e, number(x, 1.0))});
+  return fma(share, number(x, -2.0), number(x, 1.0));
+}
+
+/// Both of its forms, of which one is taken: a branch would cost more.
 Math::Value* Math::tanh(Value* x) {
   Value* z = b_.CreateFMul(x, x);
   Value* p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   Value* small = fma(b_.CreateFMul(p, z), x, x);
   Value* size = call(llvm::Intrinsic::fabs, x);
-  Value* e = exp(b_.CreateFAdd(size, size));
-  Value* large = b_.CreateFSub(number(x, 1.0), b_.CreateFDiv(number(x, 2.0), b_.CreateFAdd(e, number(x, 1.0))));
-  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large);
+  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large_tanh(size));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);  // also of zero
-}
-
-/// libdevice's, without its branch: threads that take both sides run both anyway.
-Math::Value* Math::tanh_on_gpu(Value* x) {
-  Value* z = b_.CreateFMul(x, x);
-  Value* p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
-  Value* small = fma(b_.CreateFMul(p, z), x, x);
-  Value* size = call(llvm::Intrinsic::fabs, x);
-  constexpr double kTwoLog2E = 2.8853900817779268;
-  Value* e = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {b_.CreateFMul(size, number(x, kTwoLog2E))});
-  Value* share = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {b_.CreateFAdd(e, number(x, 1.0))});
-  Value* large = fma(share, number(x, -2.0), number(x, 1.0));
-  Value* y = b_.CreateSelect(b_.CreateFCmpOLT(size, number(x, 0.625)), small, large);
-  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);
 }
 
 /// On a GPU in float32 the instruction that libtorch takes: good to two units in the last place.
@@ -278,8 +275,7 @@ Math::Value* Math::float_unary(PointOp op, Value* x) {
       if (polynomials) return log1p(x);
       break;
     case PointOp::kTanh:
-      if (polynomials) return tanh(x);
-      if (single) return tanh_on_gpu(x);
+      if (single) return tanh(x);
       break;
     case PointOp::kErf:
       if (polynomials) return erf(x);

@@ -39,8 +39,8 @@ class Math {
   Value* expm1(Value* x);
   Value* log(Value* x);
   Value* log1p(Value* x);
+  Value* large_tanh(Value* x);
   Value* tanh(Value* x);
-  Value* tanh_on_gpu(Value* x);
   Value* rsqrt(Value* x);
   Value* erf(Value* x);
   Value* float_unary(PointOp op, Value* x);

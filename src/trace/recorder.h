@@ -310,7 +310,7 @@ class Recorder {
   python::Ref make_host(HostId id, std::int64_t value);
   python::Ref make_size(PyObject* tensor);
   void note_open_size(PyObject* object);
-  bool holds_no_late(PyObject* size) const;
+  bool holds_late(PyObject* size) const;
   Flow format_size(vm::Activation&, const bytecode::Instruction&);
   void specialise_size(PyObject* object);
   /// The object takes the place of the operands: the instruction is done.

@@ -206,41 +206,13 @@ void Recorder::note_open_size(PyObject* object) {
   }
 }
 
-bool Recorder::holds_no_late(PyObject* size) const {
+bool Recorder::holds_late(PyObject* size) const {
   PyObject** items = PySequence_Fast_ITEMS(size);
-  return std::none_of(items, items + PyTuple_GET_SIZE(size), [this](PyObject* item) { return is_late(item); });
-}
-
-/// f"{x.shape}", as torch writes it, with the numbers of each replay.
-Flow Recorder::format_size(vm::Activation& activation, const Instruction& in) {
-  PyObject* size = activation.peek(1);
-  Ref text = Ref::steal(PyObject_Str(size));
-  if (!text) {
-    PyErr_Clear();
-    return cut(BreakId::k_raise);
-  }
-  std::vector<HostId> pieces;
-  bool changing = false;
-  auto literal = [&](Ref piece) { pieces.push_back(host_.constant(piece.get())); };
-  literal(Ref::steal(PyUnicode_FromString("torch.Size([")));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(size); i++) {
-    PyObject* item = PyTuple_GET_ITEM(size, i);
-    if (i > 0) literal(Ref::steal(PyUnicode_FromString(", ")));
-    changing = changing || is_volatile(item);
-    if (is_host(item)) pieces.push_back(host_.compute(HostKind::kFormat, 0, {host_of(item)}, nullptr, text.get()));
-    else literal(Ref::steal(PyObject_Str(item)));
-  }
-  literal(Ref::steal(PyUnicode_FromString("])")));
-  const HostId id = host_.compute(HostKind::kJoin, 0, std::move(pieces), nullptr, text.get());
-  if (changing) volatile_.insert(id);
-  Flow flow = prepare(activation, in, 1, Then::kHostTop);
-  pending_.count = id;
-  return flow;
+  return std::any_of(items, items + PyTuple_GET_SIZE(size), [this](PyObject* item) { return is_late(item); });
 }
 
 void Recorder::specialise_size(PyObject* object) {
-  PyObject** items = PySequence_Fast_ITEMS(object);
-  if (std::any_of(items, items + PyTuple_GET_SIZE(object), [this](PyObject* item) { return is_late(item); })) {
+  if (holds_late(object)) {
     leaked_ = true;  // the segment ends here, and its replays hand on the size that they found
     return;
   }
