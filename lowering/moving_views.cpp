@@ -2,7 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
-#include "lowering/aliases.h"
+#include "graph/aliases.h"
 
 #include <algorithm>
 #include <map>
@@ -71,7 +71,7 @@ std::set<ValueId> named_by_rest(const graph::Graph& graph, const MovingViews& vi
 
 /// Whether the memory of each view that is written has that one name only in what is left.
 bool have_one_name(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples, const MovingViews& views, const std::set<ValueId>& named) {
-  const Aliases aliases(graph);
+  const graph::Aliases aliases(graph);
   auto is_written = [&](std::size_t input) {  // or what is in the same memory
     for (std::size_t i = 0; i < examples.size(); i++) {
       if (aliases.is_written(graph.inputs[i].value) && examples[i].is_alias_of(examples[input])) return true;

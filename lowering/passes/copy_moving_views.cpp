@@ -3,7 +3,7 @@
 // A view whose place moves has no fixed index map. Of inputs it is taken before all else (moving_views.h); of what the graph
 // computes, where nobody can tell the view from a copy (nothing of it is written, and no alias of the view is handed out), the operator's copying form takes its place.
 
-#include "lowering/aliases.h"
+#include "graph/aliases.h"
 #include "lowering/moving_views.h"
 #include "lowering/passes/passes.h"
 
@@ -14,7 +14,7 @@ using graph::Node;
 
 /// Whether what each moving view shows is written by nobody, and not handed out.
 bool stay_inside(const graph::Graph& graph) {
-  const Aliases aliases(graph);
+  const graph::Aliases aliases(graph);
   for (const Node& node : graph.nodes) {
     if (!is_moving_view(node)) continue;
     const graph::ValueId view = node.outputs[0];

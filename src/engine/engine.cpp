@@ -526,6 +526,7 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
     plan.code.untried = segment.writes_outside;
     plan.code.unproven = !proofs_hold(segment, inputs);
   }
+  if (plan.code.failed && !plan.code.lowered) plan.runs = 0;  // at these sizes operators raise or warn: compiled code might not
   plan.runs++;
   if (segment.backend != 0) plan.code.executable = segment.code.executable;
   if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2 || plan.code.untried || (plan.code.unproven && operators->undoes())) return;

@@ -52,6 +52,12 @@ bool is_elementwise(std::string_view name) {
 
 bool is_mask(c10::ScalarType type) { return type == at::kBool || type == at::kByte; }
 
+bool is_view(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"view", "expand", "expand_as", "permute", "transpose", "t", "numpy_T", "mT", "unsqueeze", "squeeze", "slice", "select", "narrow", "alias", "detach", "unbind", "split",
+                                                             "split_with_sizes", "chunk", "diagonal", "movedim", "view_as", "unflatten", "swapaxes", "swapdims"};
+  return names.count(name) != 0;
+}
+
 bool may_give_argument(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> unsaid = {
       "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d",

@@ -15,6 +15,8 @@ bool sums_up(std::string_view base_name);
 
 /// Of an index: whether it chooses by truth, so that how many elements there are depends on its data.
 bool is_mask(c10::ScalarType type);
+/// Those that give a view of their first argument, whatever its sizes are.
+bool is_view(std::string_view base_name);
 /// Whether a result may be an argument or a view of one, by the operator's schema or in spite of it.
 bool may_give_argument(const c10::OperatorHandle& op);
 /// Whether the node reads or makes a tensor whose sizes depend on data.

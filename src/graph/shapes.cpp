@@ -458,9 +458,10 @@ void recurrent(Case& c) {
   sizes[2] = hidden.size(2) * (c.flag("bidirectional") ? 2 : 1);
   const TensorType& recorded = c.recorded(0);
   const Sizes swapped{sizes[2], sizes[0] * sizes[2], 1};
-  if (recorded.is_contiguous()) c.give(sizes);
-  else if (recorded.strides == Sizes{recorded.sizes[2], recorded.sizes[0] * recorded.sizes[2], 1}) c.give(sizes, swapped);
-  else not_covered();
+  const bool in_rows = recorded.strides == row_major(recorded.sizes), is_swapped = recorded.strides == Sizes{recorded.sizes[2], recorded.sizes[0] * recorded.sizes[2], 1};
+  if (in_rows == is_swapped) not_covered();
+  if (in_rows) c.give(sizes);
+  else c.give(sizes, swapped);
   for (std::size_t i = 1; i < c.result_count(); i++) c.give(hidden.sizes());
 }
 
@@ -614,18 +615,11 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return table;
 }
 
-/// Their kernels for the Meta device are the ones for all devices.
-bool is_view(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {"view", "expand", "expand_as", "permute", "transpose", "t", "numpy_T", "mT", "unsqueeze", "squeeze", "slice", "select", "narrow", "alias", "detach", "unbind", "split",
-                                                             "split_with_sizes", "chunk", "diagonal", "movedim", "view_as", "unflatten", "swapaxes", "swapdims"};
-  return names.count(name) != 0;
-}
-
 }  // namespace
 
 bool infer(const Node& node, const Graph& recorded, torch::jit::Stack& stack) {
   const std::string_view name = base_name(node.op);
-  if (is_view(name) && !node.op.schema().is_mutable()) {
+  if (is_view(name) && !node.op.schema().is_mutable()) {  // their kernels for the Meta device are the ones for all devices
     node.op.callBoxed(stack);
     return true;
   }

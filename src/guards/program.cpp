@@ -254,7 +254,7 @@ bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vecto
 bool TensorFacts::open_sizes(std::uint64_t dimensions) {
   if (!has_strides || sizes.empty() || sizes.size() > 64) return false;
   for (std::size_t i = 0; i < sizes.size(); i++) {
-    if (sizes[i] < 2) dimensions &= ~(std::uint64_t{1} << i);
+    if (sizes[i] < 1) dimensions &= ~(std::uint64_t{1} << i);
   }
   if (dimensions == 0) return false;
   std::vector<std::int8_t> dense(sizes.size());
@@ -267,7 +267,15 @@ bool TensorFacts::open_sizes(std::uint64_t dimensions) {
   // With a hole somewhere the tensor is a part of another, whose strides stay.
   order = is_dense(sizes, strides, dense) ? dense : std::vector<std::int8_t>();
   open = dimensions;
+  ones = true;
   return true;
+}
+
+void TensorFacts::close_ones() {
+  ones = false;
+  for (std::size_t i = 0; i < sizes.size(); i++) {
+    if (sizes[i] < 2) open &= ~(std::uint64_t{1} << i);
+  }
 }
 
 bool TensorFacts::holds(const at::Tensor& tensor) const {
@@ -275,7 +283,7 @@ bool TensorFacts::holds(const at::Tensor& tensor) const {
   if (open == 0) return tensor.sizes() == c10::IntArrayRef(sizes) && (!has_strides || tensor.strides() == c10::IntArrayRef(strides));
   if (tensor.sizes().size() != sizes.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); i++) {
-    if (open >> i & 1 ? tensor.size(static_cast<std::int64_t>(i)) < 2 : tensor.size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
+    if (open >> i & 1 ? tensor.size(static_cast<std::int64_t>(i)) < (ones ? 1 : 2) : tensor.size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
   }
   // A part that takes all of its memory is asked for its layout with other answers.
   return order.empty() ? tensor.strides() == c10::IntArrayRef(strides) && !tensor.is_non_overlapping_and_dense() : is_dense(tensor.sizes(), tensor.strides(), order);
@@ -287,7 +295,7 @@ std::string TensorFacts::describe() const {
   const char* gradient = !requires_grad ? "" : leaf ? " requires_grad" : " requires_grad (not a leaf)";
   if (open == 0) return fmt::format("{}[{}] strides [{}] on {}{}", c10::toString(dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "), device.str(), gradient);
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < sizes.size(); i++) shown.push_back(open >> i & 1 ? "2.." : std::to_string(sizes[i]));
+  for (std::size_t i = 0; i < sizes.size(); i++) shown.push_back(open >> i & 1 ? ones ? "1.." : "2.." : std::to_string(sizes[i]));
   return fmt::format("{}[{}] on {}{}", c10::toString(dtype), fmt::join(shown, ", "), device.str(), gradient);
 }
 
@@ -415,6 +423,9 @@ std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, s
   if (open != 0) facts_.back().open_sizes(open);
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
   return facts_.back().open;
+}
+void Program::close_ones() {
+  for (TensorFacts& facts : facts_) facts.close_ones();
 }
 Program::Root Program::root_of(SourceId id) const {
   const Source* source = &sources_[static_cast<std::size_t>(id)];
@@ -704,6 +715,14 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
   return {"none", "", "", -1};
 }
 
+/// Batches, lengths, heights and widths, as layers lay them out: (N, C, ...) of images and the like, (N, L, E) and (N, L) of sequences.
+static bool tends_to_vary(const at::Tensor& tensor, std::size_t dimension) {
+  const auto rank = static_cast<std::size_t>(tensor.dim());
+  if (rank < 2) return true;
+  if (rank == 2) return dimension == 0 || !tensor.is_floating_point();
+  return dimension != (rank == 3 ? 2 : 1);
+}
+
 std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
   std::unordered_set<std::string> changed;
   std::vector<PyObject*> registers(sources_.size(), nullptr);
@@ -714,9 +733,14 @@ std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFr
     const TensorFacts& facts = facts_[static_cast<std::size_t>(step.index)];
     const at::Tensor& tensor = tensor_of(object);
     if (!facts.same_kind(tensor) || tensor.sizes().size() != facts.sizes.size()) continue;
+    const std::size_t before = changed.size();
     for (std::size_t i = 0; i < facts.sizes.size(); i++) {
       const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
-      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 2) changed.insert(size_path(describe(step.source), i));
+      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 1) changed.insert(size_path(describe(step.source), i));
+    }
+    if (changed.size() == before || is_of_instance(step.source)) continue;
+    for (std::size_t i = 0; i < facts.sizes.size(); i++) {
+      if (tends_to_vary(tensor, i)) changed.insert(size_path(describe(step.source), i));
     }
   }
   return changed;

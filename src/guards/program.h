@@ -38,12 +38,15 @@ struct TensorFacts {
   bool inference = false;
   bool leaf = true;
   bool has_strides = true;
-  std::uint64_t open = 0;           // bit a dimension: of any size from 2 on
+  std::uint64_t open = 0;           // bit a dimension: of any size from 2 on, or from 1 on
+  bool ones = false;                // with `open`: from 1 on
   std::vector<std::int8_t> order;   // with `open`: dense, dimensions from the outermost in memory; empty: strides as they are
 
   static TensorFacts of(const at::Tensor& tensor);
-  /// Leaves these dimensions open, as far as they are of 2 or more now. False when none is, or strides follow from sizes in no known way.
+  /// Leaves these dimensions open, as far as they are of 1 or more now. False when none is, or strides follow from sizes in no known way.
   bool open_sizes(std::uint64_t dimensions);
+  /// Those that are open are of 2 or more; one of 1 now is so at all times.
+  void close_ones();
   bool same_kind(const at::Tensor& tensor) const;  // all but sizes and strides
   bool holds(const at::Tensor& tensor) const;
   std::string describe() const;
@@ -100,8 +103,10 @@ class Program {
   void check_length(SourceId source, Py_ssize_t length);
   void check_keys(SourceId dict, PyObject* dict_object);
   void check_set(SourceId source, PyObject* set);
-  /// `open`: bit a dimension that may have any size from 2 on; those that cannot be left open are fixed. Gives what is open.
+  /// `open`: bit a dimension that may have any size from 1 on; those that cannot be left open are fixed. Gives what is open.
   std::uint64_t check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open = 0);
+  /// Open sizes of all tensors are of 2 or more.
+  void close_ones();
   void check_same(SourceId a, SourceId b, bool same);
   /// What lies at each of `written` is there, and lies at none of the other sources of both lists.
   void check_distinct(std::vector<SourceId> written, std::vector<SourceId> others);
@@ -140,7 +145,8 @@ class Program {
   bool run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const;
   /// After a failed run: what failed, in words.
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
-  /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s.
+  /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s; of tensors that are no
+  /// object's attribute also those that tend to vary with them.
   std::unordered_set<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
   /// Numbers and texts that are others, where nothing but those and sizes is; none elsewhere.
   std::unordered_set<std::string> changed_values(const std::vector<EntryFrame>& frames) const;

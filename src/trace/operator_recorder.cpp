@@ -601,6 +601,19 @@ void OperatorRecorder::add_literal(const at::Tensor& tensor) {
   constant_values_.insert(id);
 }
 
+bool OperatorRecorder::take_as_contiguous(const at::Tensor& tensor) {
+  static const auto contiguous = c10::Dispatcher::singleton().findSchemaOrThrow("aten::contiguous", "");
+  const graph::ValueId before = find(tensor);
+  if (before == graph::kNoValue) return false;
+  graph::Node node{contiguous, {graph::Argument::reference(before), graph::Argument::constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))}, {}, {-1}, {}, source_};
+  node.mode.grad_enabled = c10::GradMode::is_enabled();
+  node.mode.inference = c10::InferenceMode::is_enabled();
+  known_.erase(tensor.unsafeGetTensorImpl());
+  node.outputs.push_back(result_value(tensor, fmt::format("contiguous_{}", graph_->nodes.size())));
+  graph_->nodes.push_back(std::move(node));
+  return true;
+}
+
 bool OperatorRecorder::only_constants(const torch::jit::Stack& stack, std::size_t first) const {
   auto constant = [&](const at::Tensor& tensor) {
     return !tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number() || is_constant(find(tensor));

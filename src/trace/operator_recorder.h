@@ -152,6 +152,10 @@ class OperatorRecorder {
   /// Whether torch has asked a tensor for its number as often as an operator has taken it for its own.
   bool took_answers() const { return answered_ == taken_answers_; }
 
+  /// From here on the tensor is the result of `contiguous`, which is another tensor where this one's like is not contiguous. False for
+  /// one that is not of the graph.
+  bool take_as_contiguous(const at::Tensor& tensor);
+
   /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
   void start_instruction() {
     instruction_values_ = graph_->values.size();

@@ -303,6 +303,7 @@ class Recorder {
   bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }
   void learn_outside_tensor(PyObject* object, guards::SourceId source);
   void fix_sizes();
+  void note_layout(PyObject* object);
   std::unordered_map<graph::ValueId, std::int64_t> contents_;  // that are required
   HostId size_host(PyObject* tensor, std::int64_t dimension);
   HostId size_or_constant(PyObject* tensor, std::int64_t dimension);
@@ -316,6 +317,7 @@ class Recorder {
   /// The object takes the place of the operands: the instruction is done.
   Flow give(vm::Activation&, python::Ref object, int slots, bool method = false);
   std::optional<Flow> size_attribute(vm::Activation&, PyObject* owner, PyObject* name, bool method);
+  std::optional<Flow> call_contiguous(vm::Activation&, CallSite& site, PyObject* self);
   std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
   void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);
   void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
@@ -648,6 +650,9 @@ class Recorder {
   std::unordered_map<c10::TensorImpl*, OpenTensor> open_tensors_;  // from outside
   std::vector<guards::SourceId> open_sources_;
   std::unordered_map<PyObject*, python::Ref> open_sizes_;
+  std::unordered_set<graph::ValueId> layouts_asked_;  // what may be contiguous or not has been asked for of these
+  bool layout_unknown_ = false;   // of a tensor that is no value it has been
+  bool identity_asked_ = false;   // whether two tensors are one may have been asked
   bool sizes_fixed_ = false;
   bool sizes_asked_ = false;  // the call that runs is torch's, and was given tensors of open sizes
   bool unsized_asked_ = false;  // the same of tensors whose sizes depend on data

@@ -400,6 +400,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (!may_take_unsized(site, kind, self, name)) return cut(BreakId::k_data_dependent_operator, name);
   if (is_class_statement(callable)) return build_class(activation, site);
   if (auto done = call_size(activation, site, self)) return *done;
+  if (auto done = call_contiguous(activation, site, self)) return *done;
   if (auto done = call_item(activation, site)) return *done;
   if (auto done = call_list(activation, site)) return *done;
   if (auto done = call_array(activation, in, site)) return *done;

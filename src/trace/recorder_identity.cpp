@@ -27,7 +27,7 @@ bool compares_nothing(const std::string& name) {
       "dict.copy", "list.copy", "list.extend", "list.insert", "list.pop", "list.reverse", "list.clear", "list.__init__", "list.__len__",
       "list.__iter__", "list.__getitem__", "tuple.__len__", "tuple.__iter__", "tuple.__getitem__", "dict.__len__", "dict.__iter__", "deque",
       "deque.append", "deque.appendleft", "deque.extend", "deque.pop", "deque.popleft", "attrgetter", "itemgetter", "methodcaller", "MethodType",
-      "method"};
+      "method", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"};
   return names.count(name) != 0;
 }
 
@@ -64,6 +64,7 @@ bool is_hashed_by_program(PyObject* object) {
 
 void Recorder::note_compared(PyObject* object, int depth) {
   if (object == nullptr || guards::is_constant_like(object)) return;
+  if (guards::is_tensor(object)) identity_asked_ = true;
   if (depth > kDeepest || PyIter_Check(object)) {
     compares_unseen_ = true;
   } else if (PyList_Check(object) || PyTuple_Check(object)) {

@@ -298,6 +298,28 @@ std::optional<Flow> Recorder::call_size(vm::Activation& activation, CallSite& si
   return std::nullopt;
 }
 
+/// `x[:, :n].contiguous()` of a tensor that is contiguous as it is: it may not be at other sizes. Nobody else has the tensor, so that
+/// from here on it is the operator's result.
+std::optional<Flow> Recorder::call_contiguous(vm::Activation& activation, CallSite& site, PyObject* self) {
+  static PyObject* const contiguous = tensor_method("contiguous");
+  if (!sizes_vary() || self == nullptr || site.keyword_names || !is_method(site.callee, contiguous) || site.arguments.size() > 1) return std::nullopt;
+  if (!site.arguments.empty() && site.arguments[0] != self) return std::nullopt;
+  if (!guards::is_plain_tensor(self) || is_unsized(self) || outside_tensors_.count(guards::tensor_of(self).unsafeGetTensorImpl()) != 0) return std::nullopt;
+  const at::Tensor& tensor = guards::tensor_of(self);
+  const bool alone = Py_REFCNT(self) == 1 && tensor.use_count() == 1;
+  if (!alone || !tensor.is_contiguous() || tensor.requires_grad() || !resolve(self) || operators_.reshaped().count(tensor.unsafeGetTensorImpl()) != 0) return std::nullopt;
+  if (!operators_.take_as_contiguous(tensor)) return std::nullopt;
+  return give(activation, Ref::borrow(self), site.slots);
+}
+
+/// C code in front of the dispatcher asks whether the tensor is contiguous.
+void Recorder::note_layout(PyObject* object) {
+  if (!guards::is_plain_tensor(object)) return;
+  const graph::ValueId id = operators_.find(guards::tensor_of(object));
+  if (id == graph::kNoValue) layout_unknown_ = true;
+  else layouts_asked_.insert(id);
+}
+
 /// Whether C code that is given open tensors looks at no size of theirs but those that it is known to.
 void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_view name) {
   if (!sizes_vary()) return;
@@ -309,13 +331,16 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     for (Py_ssize_t i = 0; i < Py_SIZE(argument); i++) look(PySequence_Fast_ITEMS(argument)[i]);
   }
   if (!any) return;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  const bool copies = last == "contiguous" && site.arguments.size() == 1 && guards::is_plain_tensor(site.arguments[0]) && !guards::tensor_of(site.arguments[0]).is_contiguous();
+  if ((last == "contiguous" && !copies) || last == "is_contiguous") std::for_each(site.arguments.begin(), site.arguments.end(), [this](PyObject* argument) { note_layout(argument); });
   if (kind.call_class == CallClass::kTransparent) {
     sizes_asked_ = true;
     return;
   }
+  if (kind.model == Model::kSetAttribute) identity_asked_ = true;
   if (kind.model == Model::kMetadata) {
     static const std::unordered_set<std::string_view> fixed = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension", "type"};
-    const std::string_view last = name.substr(name.rfind('.') + 1);
     if (fixed.count(last) == 0 && !(last == "is_contiguous" && site.arguments.size() <= 1 && !site.keyword_names)) fix_sizes();
     return;
   }
@@ -543,7 +568,10 @@ void Recorder::finish_sizes() {
   std::vector<HostId> sized;
   for (const auto& [host, value] : operators_.sized_hosts()) sized.push_back(host);
   if (!sizes_fixed_ && varied && may_have_plans(*segment_, inputs_)) {
-    segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized));
+    const bool all_alike = layout_unknown_ || operators_.wrote_outside() || operators_.any_unsized();
+    PlanLayouts layouts = all_alike ? PlanLayouts() : PlanLayouts(*segment_->graph, layouts_asked_, identity_asked_);
+    if (!layouts.ones_vary()) guards_.close_ones();
+    segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized), std::move(layouts));
     return;
   }
   if (varied) fix_sizes();

@@ -433,6 +433,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   } catch (...) {
     failed = true;
   }
+  code.failed = failed || note.warned;
   if (note.warned && !segment.writes_outside) {
     random.restore();
     return ReplayResult::kFailed;

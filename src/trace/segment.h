@@ -140,6 +140,7 @@ struct Code {
   int refolds = 0;
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
+  bool failed = false;  // the last run raised or warned
   bool unproven = false;  // at these sizes an index may be out of range after outside tensors were written: each run is rehearsed, or undone if it raises
   std::weak_ptr<runtime::Executable> rehearsed;  // which one has once been run on copies, where it writes outside tensors
   bool untried = false;  // at these sizes no run has come to its end yet, and an operator may raise after outside tensors were written

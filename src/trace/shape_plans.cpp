@@ -156,10 +156,22 @@ class ShapeWalk final : public ValueSizes {
       return values_[at(id)];
     };
     if (run_deciding(node, value)) return;
+    std::vector<at::Tensor> given;
+    for (ValueId id : node.outputs) given.push_back(id != graph::kNoValue && values_[at(id)].isTensor() ? values_[at(id)].toTensor() : at::Tensor());
     torch::jit::Stack stack;
     runtime::push_arguments(node, value, stack);
     if (!graph::infer(node, graph_, stack) && !runtime::try_out(node, graph_, value, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
     runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { values_[at(id)] = std::move(result); });
+    if (!node.op.schema().is_mutable()) require_same(node, given);
+  }
+
+  /// Of a node that gave an argument itself, which it may not do at these sizes. `given`: what its results were before.
+  void require_same(const graph::Node& node, const std::vector<at::Tensor>& given) const {
+    for (std::size_t i = 0; i < given.size(); i++) {
+      if (!given[i].defined()) continue;
+      const at::Tensor now = values_[at(node.outputs[i])].toTensor();
+      if (now.sizes() != given[i].sizes() || now.strides() != given[i].strides()) throw std::invalid_argument("not the argument itself any more");
+    }
   }
 
   /// Of a node that decides sizes by data: any size will do, since nobody asks for it.
@@ -203,15 +215,6 @@ class KnownSizes final : public ValueSizes {
   const std::vector<std::int64_t>& answers_;
   std::size_t next_ = 0;
 };
-
-/// What is asked of a tensor in front of the dispatcher has the same answers for both.
-bool same_pattern(const graph::TensorType& now, const graph::TensorType& recorded) {
-  if (now.sizes.size() != recorded.sizes.size() || now.is_contiguous() != recorded.is_contiguous()) return false;
-  for (std::size_t i = 0; i < now.sizes.size(); i++) {
-    if ((now.sizes[i] == 0) != (recorded.sizes[i] == 0) || (now.sizes[i] == 1) != (recorded.sizes[i] == 1)) return false;
-  }
-  return true;
-}
 
 bool all_values(const Segment& segment, const ShapeWalk& walk, const std::function<bool(const graph::TensorType&, const graph::TensorType&)>& holds) {
   for (std::size_t i = 0; i < segment.graph->values.size(); i++) {
@@ -273,7 +276,7 @@ std::shared_ptr<ShapePlan> ShapePlans::known_plan(const Key& key) {
 /// After the host program has run with this walk.
 std::shared_ptr<ShapePlan> ShapePlans::make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<Ref>& hosts) {
   auto plan = std::make_shared<ShapePlan>();
-  plan->fits = walk.finish(hosts) && all_values(segment, walk, same_pattern);
+  plan->fits = walk.finish(hosts) && all_values(segment, walk, [](const graph::TensorType&, const graph::TensorType&) { return true; }) && layouts_.hold(*segment.graph, [&](ValueId id) { return walk.type_of(id); });
   if (plan->fits) {
     for (ValueId id : segment.graph->outputs) plan->output_types.push_back(walk.type_of(id));
   }

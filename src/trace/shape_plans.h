@@ -3,9 +3,10 @@
 //
 // Sizes of computed tensors are found by running the graph on tensors without memory (the Meta device), once for each choice of
 // the sizes and numbers that they follow from; the answer is kept as a plan. A plan fits where every value has as many dimensions
-// as in the recording, the same ones of no or one element, and is contiguous where it was: what C code in front of the dispatcher
-// asks of tensors has then the answers that were recorded. Where no plan fits, the segment does not apply. Needs the GIL.
+// as in the recording, the same ones of no element, and lies as it has to (plan_layouts.h). Where no plan fits, the segment does not
+// apply. Needs the GIL.
 
+#include "trace/plan_layouts.h"
 #include "trace/segment.h"
 
 #include <list>
@@ -29,7 +30,7 @@ class ShapeWalk;
 class ShapePlans {
  public:
   /// `open`: sources of tensors whose sizes are open. `sized`: host values that decide sizes.
-  ShapePlans(std::vector<guards::SourceId> open, std::vector<HostId> sized) : open_(std::move(open)), sized_(std::move(sized)) {}
+  ShapePlans(std::vector<guards::SourceId> open, std::vector<HostId> sized, PlanLayouts layouts) : open_(std::move(open)), sized_(std::move(sized)), layouts_(std::move(layouts)) {}
 
   /// Runs the host program behind guards that hold. The plan for what it was given, or null where the segment does not apply.
   std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
@@ -54,7 +55,7 @@ class ShapePlans {
   using Key = std::vector<std::int64_t>;
   std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;
   std::shared_ptr<ShapePlan> known_plan(const Key& key);
-  static std::shared_ptr<ShapePlan> make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<python::Ref>& hosts);
+  std::shared_ptr<ShapePlan> make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<python::Ref>& hosts);
   std::shared_ptr<ShapePlan> find_by_values(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   void keep(Key key, std::shared_ptr<ShapePlan> plan);
   void add_open_sizes(Key& key, const std::vector<PyObject*>& registers) const;
@@ -66,6 +67,7 @@ class ShapePlans {
 
   std::vector<guards::SourceId> open_;
   std::vector<HostId> sized_;
+  PlanLayouts layouts_;
   std::map<Key, std::pair<std::shared_ptr<ShapePlan>, std::list<Key>::iterator>> plans_;
   std::vector<std::weak_ptr<ShapePlan>> lowered_;  // the last first
   std::list<Key> recent_;  // the last used first
