@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     fraction = 1 if arguments.filter else QUICK_FRACTION if arguments.quick else FRACTION
-    options = types.SimpleNamespace(samples=60, variants=list(opinfo.VARIANTS), only=0, jobs=2, verbose=False, dynamic=False)
+    options = types.SimpleNamespace(samples=60, variants=list(opinfo.VARIANTS), only=0, jobs=2, verbose=False, dynamic=False, ones=False)
     day = datetime.date.today().toordinal()
     pairs = opinfo.select_operators(opinfo.import_database(), list(opinfo.DTYPES), arguments.filter, fraction, day)
     tally = opinfo.Tally()
