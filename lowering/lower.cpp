@@ -191,7 +191,7 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
 Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, gpu::Variant variant = {}) {
   Program program = functionalise(*graph, examples, options);
   program.device = device_of(*graph);
-  program.channels_last = variant.channels_last || options.gpu_trial == GpuTrial::kChannelsLast;
+  program.layout = options.gpu_trial == GpuTrial::kChannelsLast ? GpuLayout::kChannelsLast : variant.layout;
   if (program.hidden_alias) {
     if (options.dump) options.dump("graph is not compiled", "a result shares memory with another value as no view tells\n");
     return {runtime::make_replayer(graph), {}};

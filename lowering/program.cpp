@@ -165,6 +165,13 @@ bool Program::can_sink(std::int32_t from, std::int32_t to) const {
   return !has_effect(from);
 }
 
+bool reads_few_channels(const graph::Graph& graph, const graph::Node& convolution) {
+  constexpr std::int64_t kFew = 8;  // of a half type fill one access
+  if (!convolution.arguments[0].is_value()) return false;
+  const std::vector<std::int64_t>& sizes = graph.type_of(convolution.arguments[0].value()).sizes;
+  return sizes.size() == 4 && sizes[1] < kFew;
+}
+
 std::optional<std::string> verify(const Program& program) {
   graph::Graph known = program.graph;
   for (const auto& [id, view] : program.views) {

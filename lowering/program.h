@@ -32,6 +32,10 @@ struct View {
   ViewOrigin origin;
 };
 
+/// What convolutions give on a GPU: what eager's do; channels last; the same, but for those that read few channels, as a model's first one
+/// does: libraries have other kernels for these.
+enum class GpuLayout : std::uint8_t { kAsIs, kChannelsLast, kBehindFirst };
+
 struct Program {
   graph::Graph graph;
   std::unordered_map<graph::ValueId, View> views;            // the root is never itself a view
@@ -43,7 +47,7 @@ struct Program {
   graph::Mode mode;           // that handed-out views are made under
   c10::Device device = c10::kCPU;  // where kernels run
   bool pretended = false;          // the tensors lie on another: only the kernels' code is wanted
-  bool channels_last = false;  // what a GPU's convolutions are to give
+  GpuLayout layout = GpuLayout::kAsIs;  // what a GPU's convolutions are to give
   bool hidden_alias = false;  // a result shares memory with another value as no view tells: of another dtype, conjugated, unknown
 
   /// Whether the rules and passes for a GPU hold.
@@ -79,6 +83,8 @@ struct Program {
   bool can_sink(std::int32_t from, std::int32_t to) const;
 };
 
+/// Of a convolution: whether it reads so few channels that a library's kernels for channels-last have to pad them.
+bool reads_few_channels(const graph::Graph& graph, const graph::Node& convolution);
 /// As for a graph; views must have a root that is no view, constants the type of their value.
 std::optional<std::string> verify(const Program& program);
 /// The graph's text, with lines "view %a: float32[2]{4} = %root + 3" and "constant %w: float32[8]" before it.

@@ -9,8 +9,9 @@ namespace dynrun::lowering::gpu {
 namespace {
 
 constexpr std::int64_t kAccessBytes = 16;   // of one load or store instruction, at most
+constexpr std::int64_t kFloatVector = 4;    // elements of float32 in one access
 constexpr std::int64_t kKeptElements = 32;  // of a row in one thread's registers
-constexpr std::int64_t kLongWarpRow = 1024;
+constexpr std::int64_t kLongWarpRow = 1024, kLongFloatRow = 512;
 constexpr std::int64_t kFewThreads = 132 * 512;  // with fewer a large GPU is idle in part: smaller vectors make more of them
 
 template <typename Visit>
@@ -117,7 +118,10 @@ bool needs_wide_indices(const Kernel& kernel) {
 
 void shape_rows(const Kernel& kernel, CodeShape& shape) {
   const std::int64_t row = kernel.row_elements();
-  if (row <= kLongWarpRow) {
+  if (row >= kLongFloatRow && row <= kLongWarpRow && shape.vector == kFloatVector) {  // two warps have more loads on their way than one, and a half type's row is not long enough for them
+    shape.form = Form::kBlock;
+    shape.threads = 2 * kWarpThreads;
+  } else if (row <= kLongWarpRow) {
     shape.form = Form::kWarp;
     shape.threads = 128;
     while (shape.vector > 1 && row < kWarpThreads * shape.vector) shape.vector /= 2;

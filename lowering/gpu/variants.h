@@ -2,6 +2,7 @@
 // What may be done in two ways on a GPU, and which is faster there.
 
 #include "lowering/lower.h"
+#include "lowering/program.h"
 
 namespace dynrun::lowering::gpu {
 
@@ -9,7 +10,7 @@ namespace dynrun::lowering::gpu {
 enum class OddLinear : std::uint8_t { kWhole, kTwoParts, kRowsApart };
 
 struct Variant {
-  bool channels_last = false;  // what convolutions give
+  GpuLayout layout = GpuLayout::kAsIs;
   OddLinear odd_linear = OddLinear::kWhole;
 };
 

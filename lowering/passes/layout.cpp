@@ -38,7 +38,7 @@ class LayoutChooser {
   explicit LayoutChooser(Program& program) : program_(program), uses_(program) {}
 
   void run() {
-    if (program_.for_gpu() && !program_.channels_last) return;
+    if (program_.for_gpu() && program_.layout == GpuLayout::kAsIs) return;
     for (std::size_t index = 0; index < program_.graph.nodes.size(); ++index) {
       const Node& node = program_.graph.nodes[index];
       if (node.outputs.size() != 1 || node.outputs[0] == graph::kNoValue) continue;
@@ -74,11 +74,12 @@ class LayoutChooser {
 
   bool wants_channels_last(const Node& node) const {
     const std::string name = node.op_name();
-    if (program_.for_gpu() && (name == "aten::conv2d" || name == "aten::conv2d.padding")) return true;
+    if (program_.for_gpu() && is_convolution(node)) return !stays_as_it_is(node);
     if (auto call = match_convolution(program_, node)) return prefers_channels_last(program_, *call);
     if (name == "aten::cat") return concatenates_channels_last(node);
-    if (poolings().count(name)) return is_channels_last_activation(node.arguments[0]);
+    if (poolings().count(name)) return is_channels_last_activation(node.arguments[0]) || leads_to_convolution(node);
     if (!elementwise().count(name) && !match_epilogue(node)) return false;
+    if (leads_to_convolution(node)) return true;
     // The layout of the full-size operands decides; smaller ones are broadcast.
     bool any = false;
     for (const Argument& argument : node.arguments) {
@@ -87,6 +88,20 @@ class LayoutChooser {
       any = any || is_channels_last_activation(argument);
     }
     return any;
+  }
+
+  static bool is_convolution(const Node& node) { return node.op_name() == "aten::conv2d" || node.op_name() == "aten::conv2d.padding"; }
+
+  bool stays_as_it_is(const Node& node) const { return program_.layout == GpuLayout::kBehindFirst && reads_few_channels(program_.graph, node); }
+
+  /// Behind a convolution that gives another layout: what the next one reads is written as that wants it.
+  bool leads_to_convolution(const Node& node) const {
+    if (!program_.for_gpu() || program_.layout != GpuLayout::kBehindFirst) return false;
+    const auto& readers = uses_.readers(node.outputs[0]);
+    return std::any_of(readers.begin(), readers.end(), [&](std::int32_t reader) {
+      const Node& one = program_.graph.nodes[static_cast<std::size_t>(reader)];
+      return is_convolution(one) && !stays_as_it_is(one);
+    });
   }
 
   bool concatenates_channels_last(const Node& node) const {

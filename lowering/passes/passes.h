@@ -16,7 +16,7 @@ Program functionalise(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examp
 /// Makes a GPU's convolutions of images in patches products.
 void patches_as_product(Program& program);
 
-/// Gives a GPU's convolutions their bias in an addition behind them, and the layout of weights that Program::channels_last asks for.
+/// Gives a GPU's convolutions their bias in an addition behind them, and the layout of weights that Program::layout asks for.
 void split_convolution_bias(Program& program);
 
 /// Cuts linears of oddly many features in two, of which the first is as the library likes it. False where there is none such.

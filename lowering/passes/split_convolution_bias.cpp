@@ -68,7 +68,8 @@ void split_convolution_bias(Program& program) {
     Node node = std::move(program.graph.nodes[index]);
     std::optional<Node> sum;
     if (here && is_convolution(node) && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue) {
-      if (program.channels_last && node.op.operator_name().name == "aten::conv2d") lay_out_weight(program, node);
+      const bool as_it_is = program.layout == GpuLayout::kAsIs || (program.layout == GpuLayout::kBehindFirst && reads_few_channels(program.graph, node));
+      if (!as_it_is && node.op.operator_name().name == "aten::conv2d") lay_out_weight(program, node);
       auto weight = tensor_argument(program, node.arguments[1]);
       auto bias = optional_tensor(program, node.arguments[2]);
       if (weight && bias && *bias != graph::kNoValue && !program.graph.type_of(node.outputs[0]).unsized) sum = split(program, node, *bias);

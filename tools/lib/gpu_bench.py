@@ -356,19 +356,22 @@ def kernel_cases():
     }
 
 
-def event_milliseconds(call, repeats=20):
+def event_milliseconds(call, repeats=50, rounds=7):
+    """The median of some rounds of calls behind each other."""
     import torch
 
     call = through_c(call)
-    for _ in range(5):
+    times = []
+    for _ in range(rounds):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         call()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(repeats):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / repeats
+        begin.record()
+        for _ in range(repeats):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / repeats)
+    return statistics.median(times)
 
 
 def kernel_rates(mebibytes, compile_with, off):
