@@ -364,6 +364,14 @@ bool Recorder::learn_pending(vm::Activation* top) {
   return false;
 }
 
+/// Whether C code may have raised because of a tensor's sizes. Of what the program raises itself, the reasons are recorded.
+static bool may_raise_by_sizes(const Instruction& in, vm::Activation* top) {
+  if (in.opcode == Opcode::kRaiseVarargs || in.opcode == Opcode::kReraise || in.opcode == Opcode::kCleanupThrow) return false;
+  PyObject* exception = top && top->stack_depth() > 0 ? top->peek(1) : nullptr;
+  if (exception == nullptr || !PyExceptionInstance_Check(exception)) return true;
+  return !PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError)) && !PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_KeyError));
+}
+
 Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   enter_machine(machine);
   if (!pending_.offered.empty()) settle_offered_hosts();
@@ -372,6 +380,7 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   if (raised && (unsized_asked_ || operators_.offers_data())) operators_.refuse(Refusal::kDataDependent, "an exception");
   if (operators_.refusal() == Refusal::kNone && !operators_.took_data_indices()) leaked_ = true;
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
+  if (raised && sizes_vary() && may_raise_by_sizes(in, machine.top)) fix_sizes();
   if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in, pending_)) {
     if (raised || !pending_.guarded) {

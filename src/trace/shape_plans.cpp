@@ -352,21 +352,22 @@ bool takes_constant(const c10::Type& type) {
 }
 
 /// Numbers become constants.
-void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::int64_t>& numbers) {
+void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, c10::Scalar>& numbers) {
   const auto& formals = node.op.schema().arguments();
   for (std::size_t i = 0; i < node.arguments.size(); i++) {
     graph::Argument& argument = node.arguments[i];
     c10::TypePtr type = formals[i].real_type();
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     if (argument.is_value() && takes_constant(*type)) {
-      if (auto number = numbers.find(argument.value()); number != numbers.end()) argument = graph::Argument::constant(number->second);
+      auto number = numbers.find(argument.value());
+      if (number != numbers.end() && (number->second.isIntegral(false) || !is_sized(*type))) argument = graph::Argument::constant(number->second);
     }
     auto list = type->cast<c10::ListType>();
     if (!argument.is_list() || !list || !is_sized(*list->getElementType())) continue;
     std::vector<std::int64_t> items;
     for (const graph::Argument& item : argument.items()) {
       if (!item.is_value()) items.push_back(item.constant().toInt());
-      else if (auto number = numbers.find(item.value()); number != numbers.end()) items.push_back(number->second);
+      else if (auto number = numbers.find(item.value()); number != numbers.end() && number->second.isIntegral(false)) items.push_back(number->second.toLong());
     }
     if (items.size() != argument.items().size()) continue;
     argument = graph::Argument::constant(c10::IValue(std::move(items)));
@@ -378,11 +379,11 @@ void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, std::in
 std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
   auto graph = std::make_shared<graph::Graph>(*segment.graph);
-  std::unordered_map<ValueId, std::int64_t> numbers;
+  std::unordered_map<ValueId, c10::Scalar> numbers;
   for (const auto& [input, host] : segment.host_inputs) {
     const at::Tensor& number = inputs[at(input)];
-    const bool decides_sizes = std::find(sized.begin(), sized.end(), host) != sized.end();
-    if (decides_sizes && number.scalar_type() == at::kLong) numbers[graph->inputs[at(input)].value] = number.item<std::int64_t>();
+    const bool known = std::find(sized.begin(), sized.end(), host) != sized.end();
+    if (known && (number.scalar_type() == at::kLong || number.scalar_type() == at::kDouble)) numbers[graph->inputs[at(input)].value] = number.item();
   }
   for (graph::Node& node : graph->nodes) settle_numbers(node, numbers);
   return graph;
@@ -404,12 +405,13 @@ bool ShapePlans::follows_from(const HostProgram& host, HostId id, const std::uno
     case HostKind::kSource: return sources.count(step.index) != 0;
     case HostKind::kBinary:
     case HostKind::kNegative:
-    case HostKind::kInvert: return std::all_of(step.operands.begin(), step.operands.end(), [&](HostId operand) { return follows_from(host, operand, sources); });
+    case HostKind::kInvert:
+    case HostKind::kCall: return std::all_of(step.operands.begin(), step.operands.end(), [&](HostId operand) { return follows_from(host, operand, sources); });
     default: return false;
   }
 }
 
-/// The host values that one plan knows: those that decide sizes, and indices that follow from the same numbers.
+/// The host values that one plan knows: those that decide sizes, and indices and factors that follow from the same numbers.
 std::vector<HostId> ShapePlans::settled(const Segment& segment) const {
   std::unordered_set<std::int32_t> sources;
   for (HostId id : sized_) add_sources(segment.host, id, sources);
