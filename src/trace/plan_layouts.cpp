@@ -20,7 +20,8 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-/// They copy where the result does not fit into their argument's memory as it lies.
+/// They copy where the result does not fit into their argument's memory as it lies. `contiguous` gives its argument itself elsewhere,
+/// the others a view.
 bool copies_by_layout(const Node& node) {
   static const Names names = {"reshape", "reshape_as", "flatten", "ravel", "contiguous"};
   return names.count(graph::base_name(node.op)) != 0 && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue && node.arguments[0].is_value();
@@ -35,6 +36,12 @@ bool names_layout(const Node& node) {
   return false;
 }
 
+/// The tensor that they were given, where nothing is to do: the program can tell it from another.
+bool may_give_itself(const Node& node) {
+  static const Names names = {"contiguous", "to", "sum_to_size", "broadcast_tensors", "type_as"};
+  return names.count(graph::base_name(node.op)) != 0;
+}
+
 /// Whether they share memory with their arguments is the same at all sizes.
 bool is_alike_at_all_sizes(const Node& node) {
   static const Names names = {"type_as", "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "unflatten", "unfold", "as_strided", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d",
@@ -45,7 +52,8 @@ bool is_alike_at_all_sizes(const Node& node) {
 }
 
 bool gives_view(const Node& node, const TensorType& from, const TensorType& to) {
-  if (graph::base_name(node.op) == "contiguous") return from.strides == to.strides;  // it gives its argument itself
+  if (graph::base_name(node.op) == "contiguous") return from.strides == to.strides;
+  if (graph::base_name(node.op) == "ravel") return from.is_contiguous();
   return at::detail::computeStride(from.sizes, from.strides, c10::IntArrayRef(to.sizes)).has_value();
 }
 
@@ -71,7 +79,7 @@ bool is_open_to_all(const graph::Graph& graph) {
 
 }  // namespace
 
-PlanLayouts::PlanLayouts(const graph::Graph& graph, const std::unordered_set<ValueId>& asked, bool identity) : all_(!is_open_to_all(graph)), asked_(asked) {
+PlanLayouts::PlanLayouts(const graph::Graph& graph, const std::unordered_set<ValueId>& asked, const std::unordered_set<ValueId>& unseen) : all_(!is_open_to_all(graph)), asked_(asked) {
   if (all_) return;
   const graph::Aliases aliases(graph);
   std::set<ValueId> told;  // memory that is handed out
@@ -83,9 +91,10 @@ PlanLayouts::PlanLayouts(const graph::Graph& graph, const std::unordered_set<Val
       if (id == graph::kNoValue) return false;
       return aliases.is_written(id) || std::any_of(aliases.roots(id).begin(), aliases.roots(id).end(), [&](ValueId root) { return told.count(root) != 0; });
     });
-    if (!tells && !identity) continue;
-    if (copies_by_layout(node)) copies_.push_back(i);
-    else graph::visit_values(node, [&](ValueId id) { asked_.insert(id); });
+    const bool is_unseen = node.arguments[0].is_value() && unseen.count(node.arguments[0].value()) != 0;
+    if (!tells && (is_unseen || !may_give_itself(node))) continue;
+    if (!copies_by_layout(node)) graph::visit_values(node, [&](ValueId id) { asked_.insert(id); });
+    else copies_.push_back(i);
   }
 }
 

@@ -304,6 +304,7 @@ class Recorder {
   void learn_outside_tensor(PyObject* object, guards::SourceId source);
   void fix_sizes();
   void note_layout(PyObject* object);
+  static bool is_seen_by_nobody(PyObject* tensor);
   std::unordered_map<graph::ValueId, std::int64_t> contents_;  // that are required
   HostId size_host(PyObject* tensor, std::int64_t dimension);
   HostId size_or_constant(PyObject* tensor, std::int64_t dimension);
@@ -652,7 +653,7 @@ class Recorder {
   std::unordered_map<PyObject*, python::Ref> open_sizes_;
   std::unordered_set<graph::ValueId> layouts_asked_;  // what may be contiguous or not has been asked for of these
   bool layout_unknown_ = false;   // of a tensor that is no value it has been
-  bool identity_asked_ = false;   // whether two tensors are one may have been asked
+  std::unordered_set<graph::ValueId> unseen_arguments_;  // of `contiguous`: nobody can tell whether it gave these tensors themselves
   bool sizes_fixed_ = false;
   bool sizes_asked_ = false;  // the call that runs is torch's, and was given tensors of open sizes
   bool unsized_asked_ = false;  // the same of tensors whose sizes depend on data

@@ -64,7 +64,6 @@ bool is_hashed_by_program(PyObject* object) {
 
 void Recorder::note_compared(PyObject* object, int depth) {
   if (object == nullptr || guards::is_constant_like(object)) return;
-  if (guards::is_tensor(object)) identity_asked_ = true;
   if (depth > kDeepest || PyIter_Check(object)) {
     compares_unseen_ = true;
   } else if (PyList_Check(object) || PyTuple_Check(object)) {

@@ -289,7 +289,6 @@ Flow Recorder::is_op(vm::Activation& activation, const Instruction&) {
   if (!resolve(left) || !resolve(right)) return cut(BreakId::k_unknown_object, "is");
   SourceId a = source_of(left), b = source_of(right);
   if (a != kNoSource && b != kNoSource && a != b) guards_.check_same(a, b, left == right);
-  if (guards::is_tensor(left) && guards::is_tensor(right)) identity_asked_ = true;
   // Numbers and strings from outside are guarded by value only: their identity may differ next time.
   auto loose = [](PyObject* object) {
     return PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || THPDevice_Check(object) || guards::is_numpy_scalar(object);

@@ -298,17 +298,27 @@ std::optional<Flow> Recorder::call_size(vm::Activation& activation, CallSite& si
   return std::nullopt;
 }
 
-/// `x[:, :n].contiguous()` of a tensor that is contiguous as it is: it may not be at other sizes. Nobody else has the tensor, so that
-/// from here on it is the operator's result.
+/// Whether there is nothing about the object but the tensor, and no way to it but the instruction that runs.
+bool Recorder::is_seen_by_nobody(PyObject* object) {
+  const at::Tensor& tensor = guards::tensor_of(object);
+  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject*>(guards::tensor_class()) || Py_REFCNT(object) != 1 || tensor.use_count() != 1 || tensor.requires_grad() || tensor.grad().defined()) return false;
+  PyObject* attributes = guards::instance_dict(object);
+  const Py_ssize_t offset = Py_TYPE(object)->tp_weaklistoffset;
+  const bool referred = offset > 0 && *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset) != nullptr;
+  return !referred && (attributes == nullptr || PyDict_GET_SIZE(attributes) == 0);
+}
+
+/// `x[:, :n].contiguous()`: at other sizes it may give the tensor itself, or another one. Where nobody sees the tensor, nobody can tell;
+/// one that is contiguous as it is, is the operator's result from here on.
 std::optional<Flow> Recorder::call_contiguous(vm::Activation& activation, CallSite& site, PyObject* self) {
   static PyObject* const contiguous = tensor_method("contiguous");
   if (!sizes_vary() || self == nullptr || site.keyword_names || !is_method(site.callee, contiguous) || site.arguments.size() > 1) return std::nullopt;
   if (!site.arguments.empty() && site.arguments[0] != self) return std::nullopt;
   if (!guards::is_plain_tensor(self) || is_unsized(self) || outside_tensors_.count(guards::tensor_of(self).unsafeGetTensorImpl()) != 0) return std::nullopt;
   const at::Tensor& tensor = guards::tensor_of(self);
-  const bool alone = Py_REFCNT(self) == 1 && tensor.use_count() == 1;
-  if (!alone || !tensor.is_contiguous() || tensor.requires_grad() || !resolve(self) || operators_.reshaped().count(tensor.unsafeGetTensorImpl()) != 0) return std::nullopt;
-  if (!operators_.take_as_contiguous(tensor)) return std::nullopt;
+  if (!is_seen_by_nobody(self) || !resolve(self) || operators_.reshaped().count(tensor.unsafeGetTensorImpl()) != 0) return std::nullopt;
+  if (const graph::ValueId argument = operators_.find(tensor); argument != graph::kNoValue) unseen_arguments_.insert(argument);
+  if (!tensor.is_contiguous() || !operators_.take_as_contiguous(tensor)) return std::nullopt;
   return give(activation, Ref::borrow(self), site.slots);
 }
 
@@ -338,9 +348,9 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     sizes_asked_ = true;
     return;
   }
-  if (kind.model == Model::kSetAttribute) identity_asked_ = true;
   if (kind.model == Model::kMetadata) {
     static const std::unordered_set<std::string_view> fixed = {"dim", "element_size", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "ndimension", "type"};
+    if (last == "is_inference") layout_unknown_ = true;  // a view may have another answer than a copy
     if (fixed.count(last) == 0 && !(last == "is_contiguous" && site.arguments.size() <= 1 && !site.keyword_names)) fix_sizes();
     return;
   }
@@ -569,7 +579,7 @@ void Recorder::finish_sizes() {
   for (const auto& [host, value] : operators_.sized_hosts()) sized.push_back(host);
   if (!sizes_fixed_ && varied && may_have_plans(*segment_, inputs_)) {
     const bool all_alike = layout_unknown_ || operators_.wrote_outside() || operators_.any_unsized();
-    PlanLayouts layouts = all_alike ? PlanLayouts() : PlanLayouts(*segment_->graph, layouts_asked_, identity_asked_);
+    PlanLayouts layouts = all_alike ? PlanLayouts() : PlanLayouts(*segment_->graph, layouts_asked_, unseen_arguments_);
     if (!layouts.ones_vary()) guards_.close_ones();
     segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized), std::move(layouts));
     return;

@@ -78,6 +78,37 @@ def recurrent(x, cell=torch.nn.LSTM(4, 3, batch_first=True)):
     return out, out.stride(), hidden.shape, out.transpose(0, 1).is_contiguous()
 
 
+def marked(x, how):
+    """A tensor that nobody but `contiguous` sees, with something on the object."""
+    y = (x * 1).t()
+    if how == "dict":
+        y.__dict__["tag"] = 1
+    elif how == "setattr":
+        setattr(y, "tag", 1)
+    elif how == "grad":
+        y.grad = y * 2
+    elif how == "gradient":
+        y.requires_grad_()
+    return y
+
+
+def handed_over(x):
+    results = [marked(x, how).contiguous() for how in ("dict", "setattr", "grad", "gradient", "nothing")]
+    return [(hasattr(y, "tag"), y.requires_grad, y.grad is None, y.is_contiguous()) for y in results]
+
+
+def inferred(x):
+    with torch.inference_mode():
+        z = x * 1
+        return x.t().reshape(-1).is_inference(), x.t().contiguous().is_inference(), z.t().flatten().is_inference()
+
+
+def ravelled(x):
+    y = x * 1
+    y[:, 0].ravel().add_(1)
+    return y, y._version
+
+
 def decided(x):
     if x.shape[0] == 1:
         return x * 2
@@ -92,7 +123,7 @@ def shown(value):
 
 SIZES = (3, 4), (2, 5), (1, 4), (1, 4), (3, 1), (3, 1), (1, 1), (1, 1), (4, 4), (1, 7), (5, 1), (2, 4), (1, 3)
 for size_order in (SIZES, SIZES[2:] + SIZES[:2], SIZES[::-1]):
-    for function in (reshaped, flattened, contiguous, kept, windows, broadcast, summed, squeezed, stored, one_by_one, norms, trained, recurrent, decided):
+    for function in (reshaped, flattened, contiguous, kept, windows, broadcast, summed, squeezed, stored, one_by_one, norms, trained, recurrent, handed_over, inferred, ravelled, decided):
         torch.manual_seed(0)
         with torch.no_grad(), warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
