@@ -364,12 +364,22 @@ bool Recorder::learn_pending(vm::Activation* top) {
   return false;
 }
 
-/// Whether C code may have raised because of a tensor's sizes. Of what the program raises itself, the reasons are recorded.
-static bool may_raise_by_sizes(const Instruction& in, vm::Activation* top) {
+/// Whether C code that raised was given tensors of open sizes. Of what the program raises itself, the reasons are recorded.
+bool Recorder::may_have_raised_by_sizes(const Instruction& in) {
   if (in.opcode == Opcode::kRaiseVarargs || in.opcode == Opcode::kReraise || in.opcode == Opcode::kCleanupThrow) return false;
-  PyObject* exception = top && top->stack_depth() > 0 ? top->peek(1) : nullptr;
-  if (exception == nullptr || !PyExceptionInstance_Check(exception)) return true;
-  return !PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError)) && !PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_KeyError));
+  return std::any_of(pending_.operands.begin(), pending_.operands.end(), [this](const Ref& operand) { return holds_open_sizes(operand.get(), 0); });
+}
+
+bool Recorder::holds_open_sizes(PyObject* object, int depth) {
+  constexpr int kDeepest = 3;
+  if (object == nullptr || depth > kDeepest) return object != nullptr;
+  if (PyList_CheckExact(object) || PyTuple_Check(object)) {
+    PyObject** items = PySequence_Fast_ITEMS(object);
+    return std::any_of(items, items + Py_SIZE(object), [&](PyObject* item) { return holds_open_sizes(item, depth + 1); });
+  }
+  if (PyDict_CheckExact(object)) return holds_open_sizes(Ref::steal(PyDict_Values(object)).get(), depth + 1);
+  PyObject* self = PyMethod_Check(object) ? PyMethod_GET_SELF(object) : PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : object;
+  return self != nullptr && has_open_sizes(self);
 }
 
 Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
@@ -380,7 +390,7 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
   if (raised && (unsized_asked_ || operators_.offers_data())) operators_.refuse(Refusal::kDataDependent, "an exception");
   if (operators_.refusal() == Refusal::kNone && !operators_.took_data_indices()) leaked_ = true;
   if (segment_ && records_sizes()) look_at_recorded_sizes(in, result);
-  if (raised && sizes_vary() && may_raise_by_sizes(in, machine.top)) fix_sizes();
+  if (raised && sizes_vary() && may_have_raised_by_sizes(in)) fix_sizes();
   if (unsized_asked_ && result && !holds_only_tensors(result)) operators_.refuse(Refusal::kDataDependent, "a property of its size");
   if (pending_.calls_python && !hosts_.empty() && segment_ && !passes_values_through(in, pending_)) {
     if (raised || !pending_.guarded) {

@@ -303,6 +303,8 @@ class Recorder {
   bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }
   void learn_outside_tensor(PyObject* object, guards::SourceId source);
   void fix_sizes();
+  bool may_have_raised_by_sizes(const bytecode::Instruction& in);
+  bool holds_open_sizes(PyObject* object, int depth);
   void note_layout(PyObject* object);
   static bool is_seen_by_nobody(PyObject* tensor);
   std::unordered_map<graph::ValueId, std::int64_t> contents_;  // that are required
