@@ -237,6 +237,24 @@ def sizes_that_vary_together():
     assert segments(function, [(rows(b * 3 * h, w).reshape(b, 3, h, w),) for b, h, w in sizes]) <= 2
 
 
+def exceptions_of_other_things():
+    """What C code raises that was given no tensor fixes no size."""
+
+    def function(x):
+        scale = 1
+        try:
+            scale = [1, 2].index(x.dim() + 5)
+        except ValueError:
+            scale = 3
+        try:
+            scale += int("no number")
+        except ValueError:
+            scale += 1
+        return x * scale + x.shape[0]
+
+    assert segments(function, [(rows(n),) for n in (3, 4, 1, 9, 17, 5)]) <= 2
+
+
 def copies_that_sizes_decide():
     """Whether `contiguous` copies hangs on the padding; nobody can tell."""
 
