@@ -58,6 +58,11 @@ bool is_view(std::string_view name) {
   return names.count(name) != 0;
 }
 
+bool copies_by_layout(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"reshape", "reshape_as", "flatten", "ravel", "contiguous"};
+  return names.count(name) != 0;
+}
+
 bool may_give_argument(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> unsaid = {
       "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d",

@@ -17,6 +17,9 @@ bool sums_up(std::string_view base_name);
 bool is_mask(c10::ScalarType type);
 /// Those that give a view of their first argument, whatever its sizes are.
 bool is_view(std::string_view base_name);
+/// Those that copy where the result does not fit into their argument's memory as it lies. `contiguous` gives its argument itself
+/// elsewhere, the others a view.
+bool copies_by_layout(std::string_view base_name);
 /// Whether a result may be an argument or a view of one, by the operator's schema or in spite of it.
 bool may_give_argument(const c10::OperatorHandle& op);
 /// Whether the node reads or makes a tensor whose sizes depend on data.

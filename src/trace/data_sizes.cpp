@@ -374,12 +374,10 @@ DataSizes::Symbol DataSizes::symbol_for(std::int64_t recorded, const std::vector
 
 /// Whether the result lies in new memory, or in an operand's, whatever the sizes are: some operators copy only where they have to.
 bool DataSizes::is_alike_at_all_sizes(const graph::Graph& graph, const graph::Node& node) const {
-  static const std::unordered_set<std::string_view> views = {"view", "view_as", "expand", "expand_as", "permute", "transpose", "t", "numpy_T", "mT", "unsqueeze", "squeeze", "slice", "select", "narrow",
-                                                             "alias", "detach", "diagonal", "movedim", "unflatten", "swapaxes", "swapdims"};
-  static const std::unordered_set<std::string_view> by_layout = {"contiguous", "reshape", "reshape_as", "flatten", "ravel"}, by_type = {"to", "type_as", "positive", "resolve_conj", "resolve_neg"};
+  static const std::unordered_set<std::string_view> by_type = {"to", "type_as", "positive", "resolve_conj", "resolve_neg"};
   const std::string_view name = graph::base_name(node.op);
-  if (node.op.schema().is_mutable() || views.count(name) != 0 || by_type.count(name) != 0) return true;
-  if (by_layout.count(name) != 0) {
+  if (node.op.schema().is_mutable() || graph::is_view(name) || by_type.count(name) != 0) return true;
+  if (graph::copies_by_layout(name)) {
     // Contiguous as it is, and not because there is one row or none.
     const ValueId operand = node.arguments[0].value();
     const Dims* dims = has(operand) ? &dims_.at(operand) : nullptr;

@@ -20,11 +20,8 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-/// They copy where the result does not fit into their argument's memory as it lies. `contiguous` gives its argument itself elsewhere,
-/// the others a view.
 bool copies_by_layout(const Node& node) {
-  static const Names names = {"reshape", "reshape_as", "flatten", "ravel", "contiguous"};
-  return names.count(graph::base_name(node.op)) != 0 && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue && node.arguments[0].is_value();
+  return graph::copies_by_layout(graph::base_name(node.op)) && node.outputs.size() == 1 && node.outputs[0] != graph::kNoValue && node.arguments[0].is_value();
 }
 
 /// `to(memory_format=...)` and the like copy what lies otherwise.
