@@ -359,7 +359,7 @@ void OperatorRecorder::find_index_part(const c10::OperatorHandle& op, const torc
   if (index_parts.empty() || (name != "slice" && name != "select") || !stack[first + 1].isInt()) return;
   for (std::size_t i = from; i < index_parts.size(); i++) {
     if (index_parts[i].slice != (name == "slice") || index_parts[i].dimension != stack[first + 1].toInt()) continue;
-    index_part_ = i;
+    index_parts[index_part_ = i].taken = true;
     return;
   }
 }
@@ -603,13 +603,26 @@ void OperatorRecorder::add_literal(const at::Tensor& tensor) {
 
 bool OperatorRecorder::take_as_contiguous(const at::Tensor& tensor) {
   static const auto contiguous = c10::Dispatcher::singleton().findSchemaOrThrow("aten::contiguous", "");
+  return take_as_result(tensor, {contiguous, {graph::Argument::constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))}, {}, {-1}, {}, source_});
+}
+
+bool OperatorRecorder::take_as_slice(const at::Tensor& tensor, const IndexPart& part) {
+  static const auto slice = c10::Dispatcher::singleton().findSchemaOrThrow("aten::slice", "Tensor");
+  if (find(tensor) == graph::kNoValue) return false;
+  const IndexNumber& stop = part.numbers[1];
+  graph::Argument end = stop.host < 0 ? graph::Argument::constant(stop.value) : host_input(stop.host, stop.value, true);
+  return take_as_result(tensor, {slice, {graph::Argument::constant(part.dimension), graph::Argument::constant(std::int64_t{0}), std::move(end), graph::Argument::constant(std::int64_t{1})}, {}, {-1}, {}, source_});
+}
+
+/// Adds a node of what the tensor was up to here and of further arguments, whose result it is from here on.
+bool OperatorRecorder::take_as_result(const at::Tensor& tensor, graph::Node node) {
   const graph::ValueId before = find(tensor);
   if (before == graph::kNoValue) return false;
-  graph::Node node{contiguous, {graph::Argument::reference(before), graph::Argument::constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))}, {}, {-1}, {}, source_};
+  node.arguments.insert(node.arguments.begin(), graph::Argument::reference(before));
   node.mode.grad_enabled = c10::GradMode::is_enabled();
   node.mode.inference = c10::InferenceMode::is_enabled();
   known_.erase(tensor.unsafeGetTensorImpl());
-  node.outputs.push_back(result_value(tensor, fmt::format("contiguous_{}", graph_->nodes.size())));
+  node.outputs.push_back(result_value(tensor, fmt::format("{}_{}", graph::base_name(node.op), graph_->nodes.size())));
   graph_->nodes.push_back(std::move(node));
   return true;
 }

@@ -136,6 +136,7 @@ class OperatorRecorder {
   struct IndexPart {
     bool slice, left_out, in_range, moves;  // in_range: the index is required to be; moves: as many elements on each replay
     std::int64_t dimension;                // of the tensor that the operator gets
+    bool takes_all = false, taken = false;  // the whole dimension, from the first element on, where other replays may take less; by an operator
     std::array<IndexNumber, 3> numbers{};  // start, stop, step; of a select the index
   };
   std::vector<IndexPart> index_parts;
@@ -155,6 +156,8 @@ class OperatorRecorder {
   /// From here on the tensor is the result of `contiguous`, which is another tensor where this one's like is not contiguous. False for
   /// one that is not of the graph.
   bool take_as_contiguous(const at::Tensor& tensor);
+  /// From here on the tensor is the slice of what it was that the part of an index says, and torch left out.
+  bool take_as_slice(const at::Tensor& tensor, const IndexPart& part);
 
   /// Values made from now on belong to the call that runs: torch.tensor makes one, then fills it behind the dispatcher.
   void start_instruction() {
@@ -191,6 +194,7 @@ class OperatorRecorder {
   bool only_sizes(const graph::Node& node) const;
   bool looks_at_settled(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   graph::Argument host_input(std::int32_t host, const c10::Scalar& number, bool sized);
+  bool take_as_result(const at::Tensor& tensor, graph::Node node);
   bool bind_list(const c10::Argument& formal, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   bool bind_index(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   void find_index_part(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);

@@ -324,11 +324,12 @@ class Recorder {
   std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
   void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);
   void look_at_recorded_sizes(const bytecode::Instruction&, PyObject* result);
+  void take_kept_slice(const OperatorRecorder::IndexPart& part, PyObject* result);
   // (recorder_indices.cpp)
   void replace_index(PyObject** slot, const std::function<python::Ref(PyObject* item)>& made_of);
   void make_index_of_lists(PyObject* tensor, PyObject** slot);
   void make_numbers_of_bounds(PyObject** slot);
-  bool offer_index(PyObject* tensor, PyObject* key);
+  bool offer_index(PyObject* tensor, PyObject* key, bool stores);
   bool require_window(PyObject* tensor, std::int64_t dimension, PySliceObject* slice);
   bool offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part);
   bool require_in_range(PyObject* tensor, std::int64_t dimension, const OperatorRecorder::IndexNumber& number);

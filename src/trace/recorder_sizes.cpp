@@ -374,6 +374,7 @@ void Recorder::look_at_recorded_sizes(const Instruction& in, PyObject* result) {
     return;
   }
   for (const OperatorRecorder::IndexPart& part : operators_.index_parts) {
+    take_kept_slice(part, result);
     for (std::size_t i = 0; i < part.numbers.size(); i++) {
       const OperatorRecorder::IndexNumber& number = part.numbers[i];
       if (number.host == kNoHost || number.bound || (part.left_out && i == 1)) continue;
@@ -407,9 +408,19 @@ void Recorder::look_at_recorded_sizes(const Instruction& in, PyObject* result) {
   if (asked && result && !holds_only_tensors(result)) fix_sizes();
 }
 
+/// torch left a slice out that takes everything at this size: it is the recorded operator of the other sizes.
+void Recorder::take_kept_slice(const OperatorRecorder::IndexPart& part, PyObject* result) {
+  if (!part.takes_all || part.taken) return;
+  if (result && guards::is_plain_tensor(result) && operators_.take_as_slice(guards::tensor_of(result), part)) return;
+  if (part.numbers[1].host == kNoHost) return fix_sizes();
+  Ref now = Ref::steal(PyLong_FromLongLong(part.numbers[1].value));
+  host_.require_equal(part.numbers[1].host, now.get());
+  fix_sizes();
+}
+
 /// Numbers of each replay in an index of numbers, slices, None and `...`: which operator takes them. False: there is something
 /// else in it.
-bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
+bool Recorder::offer_index(PyObject* tensor, PyObject* key, bool stores) {
   std::vector<PyObject*> items{key};
   if (PyTuple_CheckExact(key)) items.assign(PySequence_Fast_ITEMS(key), PySequence_Fast_ITEMS(key) + PyTuple_GET_SIZE(key));
   std::int64_t specified = 0;
@@ -438,6 +449,7 @@ bool Recorder::offer_index(PyObject* tensor, PyObject* key) {
       part.in_range = part.numbers[0].host >= 0 && operators_.wrote_outside() && require_in_range(tensor, source, part.numbers[0]);
       source++;
     } else {
+      part.takes_all = !stores && records_sizes() && !guards::tensor_of(tensor).requires_grad() && !is_unsized(tensor);  // `offer_slice` looks further
       if (!offer_slice(tensor, source, reinterpret_cast<PySliceObject*>(item), part)) return false;
       source++, place++;
     }
@@ -481,6 +493,7 @@ bool Recorder::require_window(PyObject* tensor, std::int64_t dimension, PySliceO
 
 /// torch leaves a slice out that takes the whole dimension: whether it does is required.
 bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObject* slice, OperatorRecorder::IndexPart& part) {
+  const bool may_take_less = std::exchange(part.takes_all, false);
   PyObject* const values[] = {slice->start, slice->stop, slice->step};
   for (std::size_t i = 0; i < 3; i++) {
     if (!may_give(values[i]) || (values[i] != Py_None && !(PyLong_CheckExact(values[i]) && fits_size(values[i])))) return false;
@@ -519,9 +532,11 @@ bool Recorder::offer_slice(PyObject* tensor, std::int64_t dimension, PySliceObje
   }
   if (stop < 0) return true;
   // One that just takes the whole dimension, kept, gives the same view; autograd alone could tell.
-  if (stop < size && !guards::tensor_of(tensor).requires_grad()) require(stop, part.numbers[1].host, Py_GT);
-  else require(stop, part.numbers[1].host, Py_GE);
   part.left_out = stop >= size && (start == 0 || (start < 0 && -start >= size));
+  part.takes_all = may_take_less && stop == size && start == 0 && part.numbers[0].host == kNoHost && (part.numbers[1].host != kNoHost || has_open_sizes(tensor));
+  part.numbers[1].value = stop;
+  if ((stop < size && !guards::tensor_of(tensor).requires_grad()) || part.takes_all) require(stop, part.numbers[1].host, Py_GT);
+  else require(stop, part.numbers[1].host, Py_GE);
   return true;
 }
 
@@ -530,7 +545,7 @@ std::optional<Flow> Recorder::index_tensor(vm::Activation& activation, const Ins
   const bool stores = in.opcode == Opcode::kStoreSubscr || in.opcode == Opcode::kStoreSlice;
   if ((!records_sizes() && (late_.empty() || stores)) || !resolve(tensor)) return std::nullopt;
   const bool own = in.opcode == Opcode::kBinarySlice || in.opcode == Opcode::kStoreSlice || PyLong_CheckExact(key) || key == Py_None || key == Py_Ellipsis || is_fresh(key);
-  if (!own || !offer_index(tensor, key)) {
+  if (!own || !offer_index(tensor, key, stores)) {
     if (has_open_sizes(tensor)) settle_odd_index(key);
     return std::nullopt;
   }

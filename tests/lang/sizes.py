@@ -263,7 +263,26 @@ def copies_that_sizes_decide():
         y = torch.nn.functional.pad(x, (0, 0, 0, (4 - length % 4) % 4))
         return x + (y * 2)[:, :length].contiguous()
 
-    assert segments(function, [(rows(3 * n).reshape(3, n, 8),) for n in (5, 6, 8, 7, 12, 1)]) <= 2
+    for sizes in (5, 6, 8, 7, 12, 1), (5, 8, 6, 7, 12, 1), (8, 4, 5, 12, 7, 1), (1, 8, 12, 5, 16):
+        assert segments(function, [(rows(3 * n).reshape(3, n, 8),) for n in sizes]) <= 2
+
+
+def slices_that_sizes_decide():
+    """Slices that take everything at some sizes, which torch leaves out."""
+    weight = torch.nn.Parameter(rows(12))
+
+    def function(x, y):
+        n = x.shape[1]
+        whole, first, few = y[:, :n], y[:, :n, 0], y[:, : n // 2 + 3, None]
+        known = x[:, :8, ::2]
+        late = y[1:, :n].clone()
+        late[:, :n] += 1
+        return whole * 2, whole.shape, first + 1, few.sum(), known.mean(1), late, (x @ weight.detach()[:8, :n]).sum(), weight[:, :8][:n].sum()
+
+    for sizes in ((5, 5), (5, 8), (7, 7), (9, 12), (1, 1), (3, 3), (8, 8), (2, 6)), ((8, 9), (8, 8), (5, 8), (1, 4), (3, 3)), ((3, 3), (4, 4), (8, 8), (4, 7), (1, 1), (9, 9)):
+        with torch.no_grad():
+            assert segments(function, [(rows(3 * n).reshape(3, n, 8), rows(3 * m).reshape(3, m, 8)) for n, m in sizes]) <= 5
+        segments(function, [(rows(3 * n).reshape(3, n, 8), rows(3 * m).reshape(3, m, 8)) for n, m in sizes])
 
 
 def sizes_across_a_break():
@@ -335,7 +354,7 @@ def a_shape_in_a_message():
     assert segments(function, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
 
 
-CASES = [a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 

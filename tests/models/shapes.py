@@ -4,6 +4,7 @@ Images: batches of 1, 2, 3, 5, 8 and 16, sizes from 96 to 256 where the model ta
 size is met twice, then timed beside a segment that was made for that very size.
 """
 
+import bisect
 import random
 import statistics
 import time
@@ -34,17 +35,32 @@ def of_size(tensor, size, generator):
     return values[torch.randint(0, values.numel(), (tensor.shape[0], size), generator=generator)]
 
 
-def sizes_for(model, example, small):
+def sizes_for(model, args, kwargs, small):
     """The sizes that this model takes, in random order."""
-    draw = random.Random(0)
+    draw, example = random.Random(0), (list(args) + list(kwargs.values()))[0]
     if not is_image(example):
-        return draw.sample(range(SHORTEST, LONGEST + 1 if not small else 64), LENGTHS if not small else 12)
+        return draw.sample(range(SHORTEST, longest_text(model, args, kwargs) + 1 if not small else 64), LENGTHS if not small else 12)
     batches, pixels = (BATCHES[:4], IMAGE_SIZES[:2]) if small else (BATCHES, IMAGE_SIZES)
     sizes = [(batch, draw.choice(pixels)) for batch in batches for _ in range(2)]
     if not takes_any_size(model, example):
         sizes = [(batch, example.shape[-1]) for batch in batches]
     draw.shuffle(sizes)
     return sizes
+
+
+def longest_text(model, args, kwargs):
+    """The longest text that the model takes (some have a fixed number of places), LONGEST at most."""
+    def takes(length):
+        given, named = inputs_at(args, kwargs, length)
+        try:
+            model(*given, **named)
+        except (ValueError, IndexError, RuntimeError):
+            return False
+        return True
+
+    if takes(LONGEST):
+        return LONGEST
+    return bisect.bisect_left(range(SHORTEST, LONGEST), True, key=lambda length: not takes(length)) + SHORTEST - 1
 
 
 def takes_any_size(model, example):
@@ -92,7 +108,7 @@ def measure(name, options, dynrun):
     with torch.no_grad():
         model, inputs = entry.make(small=options.small)
         args, kwargs = inputs(0)
-        sizes = harness.eagerly(dynrun, harness.thunk(sizes_for, (model, (list(args) + list(kwargs.values()))[0], options.small)))()
+        sizes = harness.eagerly(dynrun, harness.thunk(sizes_for, (model, args, kwargs, options.small)))()
         given = [inputs_at(args, kwargs, size) for size in sizes]
         eager = [harness.eagerly(dynrun, call) for call in thunks(model, given)]
         expected = [call() for call in eager]
@@ -127,7 +143,7 @@ def measure(name, options, dynrun):
 def find_problems(model, given, outputs, expected):
     problems = set()
     for inputs, got, right in zip(given * 2, outputs, expected, strict=True):
-        problems.add(zoo.compare(got, right, harness.thunk(zoo.in_double, (model, *inputs))))
+        problems.add(zoo.compare(got, right, *(harness.thunk(way, (model, *inputs)) for way in (zoo.in_double, zoo.in_channels_last))))
     return sorted(problem for problem in problems if problem)
 
 
@@ -142,7 +158,7 @@ def measure_peer(name, options):
     with torch.no_grad():
         model, inputs = entry.make(small=options.small)
         args, kwargs = inputs(0)
-        sizes = sizes_for(model, (list(args) + list(kwargs.values()))[0], options.small)
+        sizes = sizes_for(model, args, kwargs, options.small)
         given = [inputs_at(args, kwargs, size) for size in sizes]
         dynamo.config.cache_size_limit = 64
         fast = torch.compile(model, dynamic=dynamic)
