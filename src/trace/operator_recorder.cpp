@@ -678,6 +678,14 @@ void OperatorRecorder::note_constants(const c10::OperatorHandle& op, const graph
   }
 }
 
+/// `fill_` of a tensor on another device than the literal's takes its number, and so may the graph (`mask[a:b] = 3` on a GPU).
+bool OperatorRecorder::fills_with_literal(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const {
+  if (refusal_ != Refusal::kNone || !host_arguments.empty() || op.operator_name().name != "aten::fill_" || op.operator_name().overload_name != "Tensor") return false;
+  const at::Tensor &self = stack[first].toTensor(), &value = stack[first + 1].toTensor();
+  const bool recorded_alike = !(c10::GradMode::is_enabled() && (self.requires_grad() || value.requires_grad()));  // autograd has names for both
+  return recorded_alike && self.device() != value.device() && value.device().is_cpu() && value.dim() == 0 && is_constant(find(value));
+}
+
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t count = op.schema().arguments().size();
   const std::size_t first = stack->size() - count;
@@ -690,6 +698,11 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     if (literal) record_literal(result);
     else refuse(Refusal::kDataDependent, op.schema().name());
     return;
+  }
+  if (fills_with_literal(op, *stack, first)) {
+    static const auto fill = c10::Dispatcher::singleton().findSchemaOrThrow("aten::fill_", "Scalar");
+    (*stack)[first + 1] = (*stack)[first + 1].toTensor().item();
+    return call(fill, stack);
   }
   if (op.schema().name() != "aten::item") host_calls_++;
   const bool constant_index = std::all_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) {

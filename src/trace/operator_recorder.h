@@ -204,6 +204,7 @@ class OperatorRecorder {
   bool touches_unsized(const graph::Node& node) const;
   bool learn_data_sizes(const graph::Node& node);
   bool only_constants(const torch::jit::Stack& stack, std::size_t first) const;
+  bool fills_with_literal(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   void note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments);
   void record_literal(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
