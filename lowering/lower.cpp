@@ -188,10 +188,16 @@ void dump_ptx([[maybe_unused]] const graph::Graph& graph, [[maybe_unused]] c10::
 #endif
 }
 
+/// Of a trial, or of the variant that is wanted.
+GpuLayout layout_of(GpuTrial trial, const gpu::Variant& variant) {
+  if (trial == GpuTrial::kChannelsLast) return GpuLayout::kChannelsLast;
+  return trial == GpuTrial::kBehindFirst ? GpuLayout::kBehindFirst : variant.layout;
+}
+
 Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options, gpu::Variant variant = {}) {
   Program program = functionalise(*graph, examples, options);
   program.device = device_of(*graph);
-  program.layout = options.gpu_trial == GpuTrial::kChannelsLast ? GpuLayout::kChannelsLast : variant.layout;
+  program.layout = layout_of(options.gpu_trial, variant);
   if (program.hidden_alias) {
     if (options.dump) options.dump("graph is not compiled", "a result shares memory with another value as no view tells\n");
     return {runtime::make_replayer(graph), {}};

@@ -32,7 +32,7 @@ struct Picture {
 };
 
 /// Tests without a GPU: what would be done for one is done with tensors and kernels of the CPU. How activations lie then.
-enum class GpuTrial : std::uint8_t { kNone, kContiguous, kChannelsLast };
+enum class GpuTrial : std::uint8_t { kNone, kContiguous, kChannelsLast, kBehindFirst };
 
 struct Options {
   /// Fold and prepack inputs of kind kParameter. The caller then guards each folded input's identity, data and version.

@@ -54,7 +54,7 @@ TEST_CASE("convolutions as for a GPU", "[gpu_rules]") {
   for (const Convolution& one : convolutions()) {
     for (c10::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
       for (at::MemoryFormat format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-        for (GpuTrial trial : {GpuTrial::kContiguous, GpuTrial::kChannelsLast}) {
+        for (GpuTrial trial : {GpuTrial::kContiguous, GpuTrial::kChannelsLast, GpuTrial::kBehindFirst}) {
           for (bool bias : {false, true}) {
             // A GPU's libtorch rounds to the half type before it adds the bias, the CPU's after.
             if (bias && dtype == at::kBFloat16) continue;
@@ -65,6 +65,26 @@ TEST_CASE("convolutions as for a GPU", "[gpu_rules]") {
           }
         }
       }
+    }
+  }
+}
+
+TEST_CASE("layouts behind a first convolution of few channels", "[gpu_rules]") {
+  at::manual_seed(5);
+  for (GpuTrial trial : {GpuTrial::kContiguous, GpuTrial::kChannelsLast, GpuTrial::kBehindFirst}) {
+    for (at::MemoryFormat format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+      GraphBuilder b;
+      auto convolve = [&](ValueId x, std::int64_t from, std::int64_t to) {
+        ValueId weight = b.input(at::randn({to, from, 3, 3}) * 0.1, true), bias = b.input(at::randn({to}), true);
+        return b.one("aten::conv2d", {ref(x), ref(weight), ref(bias), ints({1, 1}), ints({1, 1}), ints({1, 1}), val(1)});
+      };
+      ValueId first = b.one("aten::relu", {ref(convolve(b.input(at::randn({2, 3, 10, 9}).contiguous(format)), 3, 8))});
+      ValueId pooled = b.one("aten::max_pool2d", {ref(first), ints({2, 2}), ints({2, 2}), ints({0, 0}), ints({1, 1}), val(false)});
+      ValueId second = b.one("aten::relu", {ref(convolve(pooled, 8, 16))});
+      b.output(b.one("aten::add.Tensor", {ref(convolve(second, 16, 16)), ref(second), val(1)}));
+      b.output(b.one("aten::flatten.using_ints", {ref(first), val(1)}));
+      INFO(format << " " << static_cast<int>(trial));
+      CHECK(check(b, 400, true, nullptr, trial).problem == "");
     }
   }
 }
