@@ -400,7 +400,10 @@ void Engine::keep(std::unique_ptr<trace::Segment> segment, const std::vector<at:
   else if (now && !segment->shapes) lower(segment->code, *segment->graph, inputs);
   forget_unused();
   Entry& entry = entry_at(segment->entry);  // a back end may have made the engine forget all it had
-  auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), [](const auto& old) { return old->guards.alive(); });
+  // A first one for a size that did not come again, once there is one for many sizes, is of no more use.
+  auto is_useful = [&](const auto& old) { return old->guards.alive() && (old->replayed || old->shapes || !segment->shapes || !(old->state == segment->state)); };
+  auto dead = std::stable_partition(entry.segments.begin(), entry.segments.end(), is_useful);
+  report_.segments_dropped += static_cast<std::uint64_t>(entry.segments.end() - dead);
   std::vector<std::shared_ptr<trace::Segment>> dying(std::make_move_iterator(dead), std::make_move_iterator(entry.segments.end()));
   entry.segments.erase(dead, entry.segments.end());
   if (!options_.dump_count) {

@@ -130,6 +130,7 @@ class Engine final : public vm::Engine {
   void count_replay(trace::Segment& segment, std::uint64_t ticks);
   void count_segment(trace::Segment& segment);
   /// A branch on a tensor behind a replay: the operator that torch would have run for it.
+  void count_dropped() { report_.segments_dropped++; }
   void count_branch() { report_.operators_captured++, replayed_operators_++; }
   void count_recorded(std::uint64_t operators) {
     report_.operators_captured += operators;

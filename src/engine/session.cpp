@@ -271,6 +271,7 @@ Decision Session::probe() {
   if (entry.segments.size() >= kMaxSegments) {
     least = std::move(entry.segments.back());
     entry.segments.pop_back();
+    engine_.count_dropped();
   }
   start_recording();
   return Decision::kResume;
@@ -576,6 +577,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     }
   }
   const std::uint64_t end = segment.timed ? report::ticks() : 0;
+  segment.replayed = true;
   engine_.count_replay(segment, end - start);
   last_row_ = segment.row;
   last_break_ = segment.break_row;

@@ -77,6 +77,7 @@ Json json_of(const Report& report) {
       {"operators_total", report.operators_total},
       {"operators_captured", report.operators_captured},
       {"segments_compiled", report.segments_compiled},
+      {"segments_dropped", report.segments_dropped},
       {"segment_replays", report.segment_replays},
       {"segments", segments_json(report.segments)},
       {"frames_vm", report.frames_vm},

@@ -97,6 +97,7 @@ struct Report {
   std::uint64_t operators_total = 0;  // top-level operators on any thread, whoever ran them; a replay counts what it stands for
   std::uint64_t operators_captured = 0;  // of these, those in segments
   std::uint64_t segments_compiled = 0;
+  std::uint64_t segments_dropped = 0;  // what they guard is gone, or others made them useless
   std::uint64_t segment_replays = 0;
   std::uint64_t frames_vm = 0;           // Python frames started in the VM
   std::uint64_t frames_cpython = 0;      // Python frames that CPython ran after the engine had started

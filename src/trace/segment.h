@@ -200,6 +200,7 @@ struct Segment {
   std::int32_t row = -1, break_row = -1;    // the engine's notes of it, and of the break that ends it
   std::uint64_t code_ticks = 0;             // that its code ran (report/clock.h), where `timed`
   bool timed = false;
+  bool replayed = false;     // at least once
   bool failed_once = false;  // --stress=guards
 };
 

@@ -591,7 +591,7 @@ def stats_without_torch(folder):
     result = dynrun(f"--stats={folder}/stats.json", "-c", "import os; os.chdir('/'); print(1)")
     check(result.status == 0 and result.stdout == "1\n", result)
     stats = json.loads((folder / "stats.json").read_text())
-    for key in ("operators_total", "operators_captured", "segments_compiled", "segment_replays", "frames_vm", "frames_cpython",
+    for key in ("operators_total", "operators_captured", "segments_compiled", "segments_dropped", "segment_replays", "frames_vm", "frames_cpython",
                 "frames_replayed", "segments", "graph_breaks", "guard_misses", "compile_seconds"):
         assert key in stats, stats
     result = dynrun("--stats=relative.json", "-c", "import os; os.chdir('/')", cwd=folder)

@@ -68,6 +68,13 @@ def a_segment_for_the_first_size_and_one_for_all_others():
     assert segments(layers, [(rows(n), w) for n in (3, 4, 5, 9, 17, 4, 30)]) <= 2
 
 
+def a_first_size_that_never_comes_again():
+    w = torch.ones(8, 12)
+    for sizes, dropped in ((3, 4, 5, 3), 1), ((3, 3, 4, 5, 3), 0):  # one that was replayed is kept
+        assert segments(layers, [(rows(n), w) for n in sizes]) == 2
+        assert dynrun.stats()["segments_dropped"] == dropped, dynrun.stats()
+
+
 def a_thousand_sizes():
     w = torch.ones(8, 12)
     sizes = [2 + (n * 37) % 1000 for n in range(1000)]
@@ -354,7 +361,7 @@ def a_shape_in_a_message():
     assert segments(function, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
 
 
-CASES = [a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 

@@ -19,7 +19,7 @@ def load_dynrun():
         return dynrun
     except ImportError:
         pass
-    empty = {"operators_total": 0, "operators_captured": 0, "segments_compiled": 0, "segments": [], "segment_replays": 0, "frames_vm": 0,
+    empty = {"operators_total": 0, "operators_captured": 0, "segments_compiled": 0, "segments_dropped": 0, "segments": [], "segment_replays": 0, "frames_vm": 0,
              "frames_cpython": 0, "frames_skipped": 0, "graph_breaks": [], "guard_misses": [], "compile_seconds": 0.0}
     return types.SimpleNamespace(real=False, compile=lambda function: function, disable=lambda function=None: function or contextlib.nullcontext(),
                                  stats=lambda: dict(empty), reset_stats=lambda: None)

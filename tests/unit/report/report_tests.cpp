@@ -25,7 +25,7 @@ std::string temporary_file(const std::string& text) {
 
 TEST_CASE("the JSON has every key, also when nothing happened") {
   const auto json = nlohmann::json::parse(to_json(Report{}));
-  for (const char* key : {"operators_total", "operators_captured", "segments_compiled", "segment_replays", "frames_vm",
+  for (const char* key : {"operators_total", "operators_captured", "segments_compiled", "segments_dropped", "segment_replays", "frames_vm",
                           "frames_cpython", "frames_replayed", "compile_seconds"}) {
     CHECK(json.at(key) == 0);
   }
