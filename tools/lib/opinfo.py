@@ -309,8 +309,8 @@ def break_texts(stats):
 
 
 def leave_behind(generator):
-    """Memory that is handed out next holds zeros and ones."""
-    blocks = [torch.randint(0, 2, (size,), dtype=torch.int32, generator=generator) for size in range(1, 97) for _ in range(3)]
+    """Memory that is handed out next holds zeros and ones. More blocks of a size than a thread's cache keeps, out of which aligned memory is not taken."""
+    blocks = [torch.randint(0, 2, (size,), dtype=torch.int32, generator=generator) for size in range(1, 97) for _ in range(9)]
     random.Random(generator.initial_seed()).shuffle(blocks)
     while blocks:
         blocks.pop()
