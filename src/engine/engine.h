@@ -129,8 +129,8 @@ class Engine final : public vm::Engine {
   /// `ticks`: of the whole replay, where the engine measures.
   void count_replay(trace::Segment& segment, std::uint64_t ticks);
   void count_segment(trace::Segment& segment);
-  /// A branch on a tensor behind a replay: the operator that torch would have run for it.
   void count_dropped() { report_.segments_dropped++; }
+  /// A branch on a tensor behind a replay: the operator that torch would have run for it.
   void count_branch() { report_.operators_captured++, replayed_operators_++; }
   void count_recorded(std::uint64_t operators) {
     report_.operators_captured += operators;
