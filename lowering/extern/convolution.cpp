@@ -1,12 +1,10 @@
 // Convolutions by oneDNN: weights packed once, channels-last activations, bias, residual sum and activation in the same pass.
 
-#include "lowering/extern/candidates.h"
 #include "lowering/extern/claim.h"
 #include "lowering/extern/convolution_call.h"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace dynrun::lowering {
 namespace {
@@ -74,8 +72,9 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   plan.geometry = call->geometry;
   const at::Tensor weight = context.read_known(call->weight);
   const std::vector<std::int64_t>& sizes = context.type(call->input).sizes;
-  plan.packed = context.packed(call->output, fmt::format("convolution {}", fmt::join(measured_sizes(sizes), "x")),
-                               [&] { return onednn::pack_convolution_weight(weight, call->geometry, sizes); });
+  // Which layout is the best changes from size to size; those of one layout share the weight.
+  const at::Tensor packed = onednn::pack_convolution_weight(weight, call->geometry, sizes);
+  plan.packed = context.packed(call->output, "convolution " + onednn::layout_of(packed), [&] { return packed; });
   if (call->bias != graph::kNoValue) plan.bias = context.read_known(call->bias).clone();
   context.give_up_constant(call->weight);
   plan.epilogue = tail.epilogue;

@@ -48,7 +48,7 @@ bool available() {
   static const bool present = [] {
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const char* name : {"mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise",
-                             "mkldnn::_reorder_convolution_weight", "mkldnn::_reorder_linear_weight"}) {
+                             "mkldnn::_reorder_convolution_weight", "mkldnn::_reorder_linear_weight", "mkldnn::_get_mkldnn_serialized_md"}) {
       if (!dispatcher.findSchema({name, ""})) return false;
     }
     return at::Context::hasMKLDNN();
@@ -65,6 +65,13 @@ c10::List<std::optional<at::Scalar>> Unary::scalar_list() const {
 at::Tensor pack_convolution_weight(const at::Tensor& weight, const ConvolutionGeometry& geometry, at::IntArrayRef input_sizes) {
   static const auto op = find<PackConvolutionSignature>("mkldnn::_reorder_convolution_weight", "");
   return op.call(weight.contiguous(), geometry.padding, geometry.stride, geometry.dilation, geometry.groups, input_sizes);
+}
+
+std::string layout_of(const at::Tensor& packed) {
+  static const auto op = find<at::Tensor(const at::Tensor&)>("mkldnn::_get_mkldnn_serialized_md", "");
+  if (!packed.is_mkldnn()) return "plain";
+  const at::Tensor bytes = op.call(packed);
+  return std::string(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
 }
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& packed, const OptionalTensor& bias,

@@ -28,8 +28,11 @@ struct ConvolutionGeometry {
   std::int64_t groups = 1;
 };
 
-/// The weight in the blocked layout that is best for inputs of `input_sizes`.
+/// The weight in the blocked layout that is best for inputs of `input_sizes`. A convolution of others may bring it to another layout at
+/// each call, which takes longer than the convolution.
 at::Tensor pack_convolution_weight(const at::Tensor& weight, const ConvolutionGeometry& geometry, at::IntArrayRef input_sizes);
+/// The layout of a packed weight, as bytes that are others for another layout.
+std::string layout_of(const at::Tensor& packed);
 /// A new channels-last tensor: unary(convolution(input, packed) + bias).
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& packed, const std::optional<at::Tensor>& bias,
                        const ConvolutionGeometry& geometry, const Unary& unary);
