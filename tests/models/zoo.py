@@ -215,15 +215,6 @@ def in_double(model, args, kwargs):
     return tensors(wide(*[widen(arg) for arg in args], **{name: widen(value) for name, value in kwargs.items()}))
 
 
-def in_channels_last(model, args, kwargs):
-    """The tensors of eager's call with images and convolutions laid out channels last: libtorch has other kernels for these."""
-    def lay_out(value):
-        return value.contiguous(memory_format=torch.channels_last) if isinstance(value, torch.Tensor) and value.dim() == 4 else value
-
-    laid_out = copy.deepcopy(model).to(memory_format=torch.channels_last)
-    return tensors(laid_out(*[lay_out(arg) for arg in args], **{name: lay_out(value) for name, value in kwargs.items()}))
-
-
 def vanished(got, expected):
     """What assert_close's absolute tolerance hides: a difference that is large beside the values themselves."""
     for ours, eagers in zip(tensors(got), tensors(expected)):
@@ -234,15 +225,13 @@ def vanished(got, expected):
     return None
 
 
-def compare(got, expected, exact, other=None):
+def compare(got, expected, exact):
     """How `got` differs from eager's `expected`; None where assert_close holds.
 
     Some random models magnify rounding so far (or hold values so small) that no two ways of computing them agree: eager with one
     thread fails assert_close against eager with two (resnet50: outputs up to 100, differences of 4e-5). Such a model is
     told by `exact()`, the float64 result: rounded to float32 it fails assert_close against eager too. Only there may `got`
     fail it, and be off from float64 by at most 1.5 times what eager itself is off; the text then begins with "note".
-    `other()`, eager's result in another memory format, is as good: libtorch's channels-last convolutions sum thousands of products
-    in one go, its others in parts (vgg16's features: off by 2.0e-6 and 5.0e-7 of their size).
     """
     text = not_close(got, expected)
     if text is None:
@@ -252,9 +241,8 @@ def compare(got, expected, exact, other=None):
         return text
     if not_close([value.to(right.dtype) for value, right in zip(truth, tensors(expected), strict=True)], expected) is None:
         return f"{text}; the float64 result is close"
-    for ours, eagers, others, right in zip(tensors(got), tensors(expected), other() if other else tensors(expected), truth, strict=True):
-        off, *eager_off = ((side.double() - right.double()).abs().max().item() for side in (ours, eagers, others))
-        eager_off = max(eager_off)
+    for ours, eagers, right in zip(tensors(got), tensors(expected), truth, strict=True):
+        off, eager_off = ((side.double() - right.double()).abs().max().item() for side in (ours, eagers))
         if not off <= 1.5 * eager_off:
             return f"{text}; from float64 {off:.1e}, eager {eager_off:.1e}"
     return f"note: float64's own result fails assert_close against eager; off by {off:.1e} from it, eager by {eager_off:.1e}"
