@@ -4,6 +4,7 @@
 
 #include "graph/text.h"
 #include "graph/visit.h"
+#include "lowering/extern/candidates.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
 #include "lowering/gradient_prefix.h"
@@ -220,6 +221,7 @@ Lowered compile(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Ten
   lowered.executable = build_executable(program, std::move(units), std::move(graph));
   lowered.folded_inputs = folded_inputs(program);
   lowered.repeatable = program.is_repeatable();
+  lowered.guessed = has_guessed();
   return lowered;
 }
 

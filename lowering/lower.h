@@ -39,6 +39,8 @@ struct Options {
   bool fold_parameters = true;
   /// What lowerings of one graph at several sizes share; null where there is one lowering.
   Shared* shared = nullptr;
+  /// With `shared`: quick rather than the best. Kernels that measuring would choose among are taken as they were at other sizes.
+  bool guess = false;
   /// For each input a number that is another one when its content may be; used with `shared`.
   std::vector<std::uint64_t> contents;
   /// Called with a stage's name ("graph after fold_batch_norm", "loops", "llvm", "asm", "graph schedule") and its text, when set.
@@ -58,6 +60,8 @@ struct Lowered {
   std::vector<int> folded_inputs;
   /// Whether runs on the examples would leave no trace.
   bool repeatable = false;
+  /// Whether anything was left unmeasured that another lowering may measure.
+  bool guessed = false;
 };
 
 /// Compiles `graph` for the device of its tensors. `examples` holds the tensors of the recording call, one an input (contents of kActivation ones

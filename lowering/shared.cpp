@@ -37,4 +37,9 @@ at::Tensor Shared::constant(graph::ValueId value, const std::string& form, const
   return known->second;
 }
 
+at::Tensor Shared::known_constant(graph::ValueId value, const std::string& form) const {
+  const auto known = constants_.find({value, form});
+  return known == constants_.end() ? at::Tensor() : known->second;
+}
+
 }  // namespace dynrun::lowering

@@ -23,6 +23,8 @@ class Shared final : public runtime::LoweringState {
   /// The tensor that `make` gives for a value and a form, made once where the value came with the graph. It may depend on
   /// nothing else but the contents of inputs.
   at::Tensor constant(graph::ValueId value, const std::string& form, const std::function<at::Tensor()>& make);
+  /// The same if it was made; else undefined.
+  at::Tensor known_constant(graph::ValueId value, const std::string& form) const;
   KernelFamilies& kernels() { return kernels_; }
 
  private:

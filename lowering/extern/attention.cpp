@@ -145,10 +145,11 @@ std::int64_t scratch_of(Attend way, const AttentionTypes& types) {
 
 /// Null: libtorch's own.
 Attend choose_way(const AttentionTypes& types, const AttentionPlan& plan) {
-  const std::string key =
-      fmt::format("attention {} keys {} strides {} {} {} mask {}{}", fmt::join(measured_sizes(types.query.sizes), "x"),
-                  measured_size(types.key.sizes[2]), fmt::join(measured_sizes(types.query.strides), ","),
-                  fmt::join(measured_sizes(types.key.strides), ","), fmt::join(measured_sizes(types.value.strides), ","), plan.mask.defined(), plan.causal ? " causal" : "");
+  auto layout = [](const TensorType& type) { return layout_text(type.sizes, type.strides); };
+  Question question{fmt::format("attention laid out {} {} {} mask {}{}", layout(types.query), layout(types.key), layout(types.value), plan.mask.defined(),
+                                plan.causal ? " causal" : ""),
+                    types.query.sizes};
+  question.sizes.push_back(types.key.sizes[2]);
   const bool has_flash = fits_flash(types, plan), has_onednn = onednn::available();
   at::Tensor q, k, v, result, scratch;
   auto prepare = [&] {
@@ -164,19 +165,15 @@ Attend choose_way(const AttentionTypes& types, const AttentionPlan& plan) {
     at::scaled_dot_product_attention(q, k, v, mask, 0.0, plan.causal, plan.scale);
   };
   auto flash = [&] {
-    TORCH_CHECK(has_flash, "not for these shapes");
     prepare();
     attend_by_flash(plan, q, k, v, result, scratch);
   };
   auto library = [&] {
-    TORCH_CHECK(has_onednn, "oneDNN is off");
     prepare();
     attend(plan, q, k, v, result, scratch);
   };
   constexpr Attend kWays[] = {attend_by_flash, attend, nullptr};
-  const Attend way = kWays[fastest(key, {{"flash", flash}, {"oneDNN", library}, {"libtorch", own}})];
-  // Tests may prefer a way that these shapes or this machine do not have.
-  return (way == attend_by_flash && !has_flash) || (way == attend && !has_onednn) ? nullptr : way;
+  return kWays[fastest(question, {{"flash", flash, 1, has_flash}, {"oneDNN", library, 1, has_onednn}, {"libtorch", own}})];
 }
 
 struct Mask {

@@ -1,7 +1,10 @@
 #include "lowering/extern/candidates.h"
 
+#include "lowering/extern/answers.h"
+
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -15,24 +18,23 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 namespace dynrun::lowering {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Measured {
-  std::size_t best = 0;
-  std::string line;
-};
-
 std::mutex& mutex() {
   static std::mutex instance;
   return instance;
 }
 
-std::map<std::string, Measured>& memory() {
-  static std::map<std::string, Measured> instance;
+/// By what was asked and the number of threads.
+std::map<std::string, Answers>& memory() {
+  static std::map<std::string, Answers> instance;
   return instance;
 }
 
@@ -49,6 +51,7 @@ Preference& preference() {
 std::size_t preferred(const std::vector<Candidate>& candidates) {
   std::size_t library = candidates.size();
   for (std::size_t index = candidates.size(); index-- > 0;) {
+    if (!candidates[index].possible) continue;
     if (candidates[index].name == preference().name) return index;
     if (candidates[index].name != "libtorch") library = index;
   }
@@ -69,7 +72,7 @@ auto mkl_setter() -> int (*)(int) {
   return function;
 }
 
-constexpr double kLoweringBudgetMilliseconds = 300;
+constexpr double kLoweringBudgetMilliseconds = 300, kLongRun = 30;
 
 /// By this thread since start_measuring_budget.
 double& spent_measuring() {
@@ -77,10 +80,15 @@ double& spent_measuring() {
   return milliseconds;
 }
 
-/// Whether this thread lowers for one of many sizes.
-bool& measures_roughly() {
-  thread_local bool roughly = false;
-  return roughly;
+/// Of this thread's lowering.
+Measuring& measuring() {
+  thread_local Measuring how = Measuring::kExactly;
+  return how;
+}
+
+bool& guessed() {
+  thread_local bool any = false;
+  return any;
 }
 
 /// Milliseconds that this thread has computed: what other programs took from it does not count.
@@ -98,17 +106,19 @@ long page_faults() {
 
 /// Times one call on the one thread that it has; infinity when it throws.
 double time_run(const Candidate& candidate) {
+  if (!candidate.possible) return std::numeric_limits<double>::infinity();
   try {
     // The heap grows in the first runs: those that wait for the system's pages say nothing of later ones.
     constexpr int kMostTries = 5;
     constexpr long kFewFaults = 16;
+    constexpr double kLong = 10;
     double best = std::numeric_limits<double>::infinity();
     for (int tries = 0; tries < kMostTries; ++tries) {
       const long faults = page_faults();
       const double start = own_milliseconds();
       candidate.run();
       best = std::min(best, own_milliseconds() - start);
-      if (page_faults() - faults <= kFewFaults) break;
+      if (page_faults() - faults <= kFewFaults || best > kLong) break;
     }
     return best;
   } catch (const std::exception&) {
@@ -121,10 +131,11 @@ double time_run(const Candidate& candidate) {
 struct Times {
   std::vector<double> best;
   int rounds = 0;
+  bool is_likely = false;  // the first candidate was taken
 };
 
 Times measure(const std::vector<Candidate>& candidates) {
-  constexpr double kBudgetMilliseconds = 4, kMostMilliseconds = 40, kPlain = 1.4, kVeryPlain = 2.5;
+  constexpr double kBudgetMilliseconds = 4, kMostMilliseconds = 40, kPlain = 1.4, kVeryPlain = 2.5, kHopeless = 1.6;
   constexpr int kMostRounds = 12;
   // Past its budget, a model's lowering measures small kernels in haste and takes the likely candidate of large ones.
   const bool thrifty = spent_measuring() > kLoweringBudgetMilliseconds;
@@ -132,19 +143,28 @@ Times measure(const std::vector<Candidate>& candidates) {
   const OneThread one_thread;
   Times times{std::vector<double>(candidates.size(), std::numeric_limits<double>::infinity())};
   std::vector<double>& best = times.best;
-  std::vector<bool> works;
+  std::vector<double> first;
   const auto begin = Clock::now();
   for (const Candidate& candidate : candidates) {
-    works.push_back(std::isfinite(time_run(candidate)));
-    if (thrifty && works[0] && milliseconds_since(begin) > kLarge) {
+    first.push_back(time_run(candidate));
+    if (thrifty && std::isfinite(first[0]) && milliseconds_since(begin) > kLarge) {
       best[0] = 0;
+      times.is_likely = true;
       return times;
     }
   }
+  const double least = *std::min_element(first.begin(), first.end());
+  if (least > kLongRun) {  // what warming up adds is little
+    for (std::size_t index = 0; index < candidates.size(); ++index) best[index] = candidates[index].handicap * first[index];
+    times.rounds = 1;
+    spent_measuring() += milliseconds_since(begin);
+    return times;
+  }
+  auto is_hopeless = [&](std::size_t index) { return !std::isfinite(first[index]) || best[index] > kHopeless * *std::min_element(best.begin(), best.end()); };
   const auto start = Clock::now();
   for (int round = 0; round < kMostRounds; ++round) {
     for (std::size_t index = 0; index < candidates.size(); ++index) {
-      if (works[index]) best[index] = std::min(best[index], candidates[index].handicap * time_run(candidates[index]));
+      if (round == 0 ? std::isfinite(first[index]) : !is_hopeless(index)) best[index] = std::min(best[index], candidates[index].handicap * time_run(candidates[index]));
     }
     ++times.rounds;
     std::vector<double> sorted = best;
@@ -176,44 +196,118 @@ OneThread::~OneThread() {
   mkl_setter()(mkl_threads_);
 }
 
-void start_measuring_budget(bool many_sizes) {
+void start_measuring(Measuring how) {
   spent_measuring() = 0;
-  measures_roughly() = many_sizes;
+  measuring() = how;
+  guessed() = false;
 }
 
-std::int64_t measured_size(std::int64_t size) {
+bool has_guessed() { return guessed(); }
+
+std::string layout_text(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  if (measuring() == Measuring::kExactly) return fmt::format("{}", fmt::join(strides, ","));
+  std::vector<std::size_t> order(strides.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  std::string text;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool is_last = i + 1 == order.size();
+    const std::int64_t dense = is_last ? 1 : strides[order[i + 1]] * sizes[order[i + 1]];
+    text += fmt::format("{}{}", order[i], strides[order[i]] == 0 ? "=" : strides[order[i]] == dense ? "" : "+");
+  }
+  return text;
+}
+
+namespace {
+
+/// The next power of two, or three quarters of it.
+std::int64_t rough_size(std::int64_t size) {
   constexpr std::int64_t kExact = 8;
-  return measures_roughly() && size > kExact ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size))) : size;
+  if (size <= kExact) return size;
+  const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size)));
+  return size <= power / 4 * 3 ? power / 4 * 3 : power;
 }
 
-std::vector<std::int64_t> measured_sizes(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> out;
-  std::transform(sizes.begin(), sizes.end(), std::back_inserter(out), measured_size);
-  return out;
+/// The part of the first candidate's time that another one may take to be preferred: the fewer the rounds the less, but little disturbs long runs.
+double margin(const Times& times) {
+  constexpr double kLong = 2;  // milliseconds
+  if (times.rounds >= 5) return 0.92;
+  const bool is_long = *std::min_element(times.best.begin(), times.best.end()) >= kLong;
+  return times.rounds >= 2 ? (is_long ? 0.92 : 0.75) : (is_long ? 0.8 : 0.5);
 }
 
-std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates) {
+Sizes asked_sizes(const Sizes& sizes) {
+  if (measuring() == Measuring::kExactly) return sizes;
+  Sizes rough;
+  std::transform(sizes.begin(), sizes.end(), std::back_inserter(rough), rough_size);
+  return rough;
+}
+
+std::vector<bool> possible(const std::vector<Candidate>& candidates) {
+  std::vector<bool> can;
+  for (const Candidate& candidate : candidates) can.push_back(candidate.possible);
+  return can;
+}
+
+/// The answer that needs no measuring, if there is one.
+std::optional<std::size_t> known_answer(const Answers& answers, const Sizes& sizes, const std::vector<Candidate>& candidates) {
+  constexpr double kRoughBudgetMilliseconds = 100;
+  const Answer* same = answers.at(sizes);
+  if (same != nullptr && candidates[same->best].possible) return same->best;
+  if (measuring() == Measuring::kExactly) return std::nullopt;
+  const auto guess = answers.guess(sizes, possible(candidates));
+  const bool in_haste = measuring() == Measuring::kGuessing || spent_measuring() > kRoughBudgetMilliseconds;
+  if (!guess || !(guess->is_settled || in_haste)) return std::nullopt;
+  guessed() = guessed() || !guess->is_settled;
+  return guess->best;
+}
+
+/// In a lowering for one of many sizes: the answer at sizes nearby, where already that candidate takes so long that measuring all would be felt.
+std::optional<Answer> answer_of_long_runs(const Answers& answers, const Sizes& sizes, const std::vector<Candidate>& candidates) {
+  if (measuring() == Measuring::kExactly) return std::nullopt;
+  const auto guess = answers.guess(sizes, possible(candidates));
+  if (!guess || !guess->is_near) return std::nullopt;
+  const OneThread one_thread;
+  const auto begin = Clock::now();
+  const double time = time_run(candidates[guess->best]);
+  spent_measuring() += milliseconds_since(begin);
+  if (time < kLongRun) return std::nullopt;
+  return Answer{guess->best, {}, fmt::format(" {} {:.3f} ms, as nearby", candidates[guess->best].name, time)};
+}
+
+Answer measured_answer(const std::vector<Candidate>& candidates) {
+  const Times times = measure(candidates);
+  const double worthwhile = margin(times);
+  Answer answer;
+  if (!times.is_likely) answer.times = times.best;
+  for (std::size_t index = 0; index < candidates.size(); ++index) {
+    answer.line += fmt::format("{} {} {:.3f} ms", index ? "," : "", candidates[index].name, times.best[index]);
+    if (times.best[index] < times.best[answer.best] * (answer.best == 0 ? worthwhile : 1.0)) answer.best = index;
+  }
+  return answer;
+}
+
+}  // namespace
+
+std::size_t fastest(const Question& question, const std::vector<Candidate>& candidates) {
   if (preference().active) return preferred(candidates);
-  const std::string full_key = fmt::format("{} [{} threads]", key, at::get_num_threads());
+  const std::string key = fmt::format("{} [{} threads]", question.what, at::get_num_threads());
+  const Sizes sizes = asked_sizes(question.sizes);
+  Answers seen;
   {
     std::lock_guard lock(mutex());
-    auto found = memory().find(full_key);
-    if (found != memory().end()) return found->second.best;
+    seen = memory()[key];
   }
-  Measured measured;
-  measured.line = full_key + ":";
-  const Times times = measure(candidates);
-  // The fewer the rounds, the more another candidate must win by.
-  const double worthwhile = times.rounds >= 5 ? 0.92 : times.rounds >= 2 ? 0.75 : 0.5;
-  for (std::size_t index = 0; index < candidates.size(); ++index) {
-    measured.line += fmt::format("{} {} {:.3f} ms", index ? "," : "", candidates[index].name, times.best[index]);
-    if (times.best[index] < times.best[measured.best] * (measured.best == 0 ? worthwhile : 1.0)) measured.best = index;
-  }
+  if (auto known = known_answer(seen, sizes, candidates)) return *known;
+  auto likely = answer_of_long_runs(seen, sizes, candidates);
+  const Answer answer = likely ? *likely : measured_answer(candidates);
   std::lock_guard lock(mutex());
-  return memory().emplace(full_key, measured).first->second.best;
+  memory()[key].note(sizes, answer);
+  return answer.best;
 }
 
 void return_free_memory() {
+  if (measuring() == Measuring::kGuessing) return;  // little was left behind, and the run to come would fault it all in again
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
@@ -239,7 +333,9 @@ PreferLibrary::~PreferLibrary() {
 std::vector<std::string> measurements() {
   std::lock_guard lock(mutex());
   std::vector<std::string> lines;
-  for (const auto& [key, measured] : memory()) lines.push_back(measured.line);
+  for (const auto& [key, answers] : memory()) {
+    for (const auto& [sizes, answer] : answers.all()) lines.push_back(fmt::format("{} at {}:{}", key, fmt::join(sizes, "x"), answer.line));
+  }
   return lines;
 }
 

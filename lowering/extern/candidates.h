@@ -11,13 +11,21 @@ struct Candidate {
   std::string name;
   std::function<void()> run;  // one call on real shapes; one that throws is never chosen
   double handicap = 1;        // its time counts this much more, for what else it costs (memory)
+  bool possible = true;       // one that is not is never run nor chosen
 };
 
-/// The index of the fastest. The first candidate is kept unless another is faster by a margin: 8 %, more when only few runs were affordable.
-/// What was measured for `key` (operator, shapes) is remembered for the life of the process, for each number of threads.
+/// What candidates are measured for.
+struct Question {
+  std::string what;                 // the operator with all that does not change from lowering to lowering
+  std::vector<std::int64_t> sizes;  // what may: always as many
+};
+
+/// The index of the fastest. The first candidate is kept unless another is faster by a margin: 8 %, more when only few short runs were affordable.
+/// What was measured is remembered for the life of the process, for each number of threads.
 /// Within one lowering, measuring takes about a third of a second at most: then the likely candidate of large kernels, the first
-/// one, is taken unmeasured.
-std::size_t fastest(const std::string& key, const std::vector<Candidate>& candidates);
+/// one, is taken unmeasured. In a lowering for one of many sizes, sizes in the same half between powers of two share an answer, and what is the
+/// fastest at all sizes nearby is taken to be so at these.
+std::size_t fastest(const Question& question, const std::vector<Candidate>& candidates);
 
 /// While one lives, OpenMP and MKL use one thread for what this thread calls. Two threads that wait for each other measure how
 /// busy the machine is, one measures the kernel; and many small operators are done sooner by one. Nothing changes where the
@@ -33,12 +41,19 @@ class OneThread {
   int openmp_threads_ = 0, mkl_threads_ = 0;
 };
 
-/// A new lowering begins on this thread. `many_sizes`: it is one of many that differ in sizes, which need not all be measured.
-void start_measuring_budget(bool many_sizes);
+enum class Measuring {
+  kExactly,   // the very sizes
+  kRoughly,   // one of many lowerings that differ in sizes, which need not all be measured
+  kGuessing,  // the same, in haste: what was measured at the sizes that are the most alike is taken
+};
 
-/// A size as part of a key: itself, or the next power of two in a lowering for one of many sizes.
-std::int64_t measured_size(std::int64_t size);
-std::vector<std::int64_t> measured_sizes(const std::vector<std::int64_t>& sizes);
+/// A new lowering begins on this thread.
+void start_measuring(Measuring how);
+/// Whether the lowering took anything of which measuring might say otherwise.
+bool has_guessed();
+
+/// Strides as part of a question: themselves, or in a lowering for one of many sizes the order of dimensions and where there are gaps.
+std::string layout_text(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
 
 /// Gives the C library's free memory back to the system: measuring and packing leave much of it behind.
 void return_free_memory();

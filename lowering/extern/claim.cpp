@@ -57,6 +57,11 @@ at::Tensor ClaimContext::packed(ValueId result, const std::string& form, const s
   return shared == nullptr ? make() : shared->constant(result, form, make);
 }
 
+at::Tensor ClaimContext::known_packed(ValueId result, const std::string& form) const {
+  const Shared* shared = program.options->shared;
+  return shared == nullptr ? at::Tensor() : shared->known_constant(result, form);
+}
+
 void ClaimContext::give_up_constant(ValueId id) {
   if (program.constants.count(id) == 0 || uses.readers(id).size() != 1 || uses.is_output(id) || uses.has_views(id)) return;
   bounds.remember_weight(id);

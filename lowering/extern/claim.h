@@ -59,6 +59,8 @@ class ClaimContext {
   at::Tensor read_known(ValueId id);
   /// A form of the weights of the node with this result, made by `make` once for all lowerings that share them.
   at::Tensor packed(ValueId result, const std::string& form, const std::function<at::Tensor()>& make) const;
+  /// The same if it was made; else undefined.
+  at::Tensor known_packed(ValueId result, const std::string& form) const;
   /// Drops a constant that was packed for the one node that reads it: a folded weight need not be kept twice.
   void give_up_constant(ValueId id);
 

@@ -2,6 +2,7 @@
 
 #include "lowering/extern/claim.h"
 #include "lowering/extern/convolution_call.h"
+#include "lowering/extern/packed_weights.h"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -71,10 +72,7 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   ConvolutionPlan plan;
   plan.geometry = call->geometry;
   const at::Tensor weight = context.read_known(call->weight);
-  const std::vector<std::int64_t>& sizes = context.type(call->input).sizes;
-  // Which layout is the best changes from size to size; those of one layout share the weight.
-  const at::Tensor packed = onednn::pack_convolution_weight(weight, call->geometry, sizes);
-  plan.packed = context.packed(call->output, "convolution " + onednn::layout_of(packed), [&] { return packed; });
+  plan.packed = packed_convolution(context, call->output, weight, call->geometry, context.type(call->input).sizes);
   if (call->bias != graph::kNoValue) plan.bias = context.read_known(call->bias).clone();
   context.give_up_constant(call->weight);
   plan.epilogue = tail.epilogue;

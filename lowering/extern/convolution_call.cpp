@@ -73,12 +73,12 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
              const std::vector<std::int64_t>& own_input, const std::vector<std::int64_t>& own_output) {
   const TensorType& weight_type = program.graph.type_of(call.weight);
   const auto& g = call.geometry;
-  const std::string key = fmt::format(
-      "convolution {} ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}",
-      fmt::join(measured_sizes(input.sizes), "x"), fmt::join(measured_sizes(input.strides), ","),
-      fmt::join(measured_sizes(output.strides), ","), fmt::join(measured_sizes(own_input), ","),
-      fmt::join(measured_sizes(own_output), ","), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"), fmt::join(g.padding, "x"),
-      fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue);
+  auto in = [&](const std::vector<std::int64_t>& strides) { return layout_text(input.sizes, strides); };
+  auto out = [&](const std::vector<std::int64_t>& strides) { return layout_text(output.sizes, strides); };
+  const Question question{fmt::format("convolution ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}", in(input.strides),
+                                      out(output.strides), in(own_input), out(own_output), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"),
+                                      fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue),
+                          input.sizes};
   // Content does not matter to the time (but for denormals): ones are quick to make.
   at::Tensor own_x, x, weight, packed;
   std::optional<at::Tensor> bias;
@@ -100,7 +100,7 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
     if (!packed.defined()) packed = onednn::pack_convolution_weight(weight, g, input.sizes);
     conform(onednn::convolution(x, packed, bias, g, {}), output);
   };
-  return fastest(key, {{"packed", library}, {"libtorch", own}}) == 0;
+  return fastest(question, {{"packed", library}, {"libtorch", own}}) == 0;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/claim.h"
 #include "lowering/extern/convolution_call.h"
+#include "lowering/extern/packed_weights.h"
 #include "lowering/extern/small_linear.h"
 
 #include <ATen/Functions.h>
@@ -91,13 +92,13 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   const double memory_handicap = onednn::has_matmul() ? 1.12 : 1;
   constexpr std::int64_t kMostPackedBytes = std::int64_t{64} << 20;
   const bool has_bias = call.bias != graph::kNoValue, has_addend = tail.addend != graph::kNoValue;
-  const std::string key =
-      fmt::format("{} {}x{}x{}{} bias {} sum {} {}",
-                  call.is_convolution ? "one-pixel convolution"
-                  : call.is_known     ? "linear"
-                                      : "linear by an activation",
-                  measured_size(call.rows), call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias,
-                  has_addend, tail.epilogue ? tail.epilogue->unary.name : "");
+  const Question question{fmt::format("{} {}x{}{} bias {} sum {} {}",
+                                      call.is_convolution ? "one-pixel convolution"
+                                      : call.is_known     ? "linear"
+                                                          : "linear by an activation",
+                                      call.columns_in, call.columns_out, call.weight_is_transposed ? " transposed" : "", has_bias, has_addend,
+                                      tail.epilogue ? tail.epilogue->unary.name : ""),
+                          {call.rows}};
   at::Tensor x, other, result, small;
   std::optional<at::Tensor> b, packed;
   auto prepare = [&] {
@@ -113,24 +114,22 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
     if (tail.epilogue) tail.epilogue->exact(value);
   };
   Candidate matmul_way{"matmul", [&] {
-                         TORCH_CHECK(onednn::has_matmul(), "libtorch's own product, which is a candidate itself");
                          prepare();
                          start_result(result, b, has_addend ? other : at::Tensor());
                          onednn::matmul(x, weight.t(), result, has_bias || has_addend ? 1 : 0, 1);
                          finish(result, true);
-                       }};
+                       },
+                       1, onednn::has_matmul()};  // else it is libtorch's own product, which is a candidate itself
   Candidate packed_way{"packed",
                        [&] {
                          prepare();
-                         TORCH_CHECK(call.is_known && weight.numel() * weight.element_size() <= kMostPackedBytes,
-                                     "not to be packed");
                          if (!packed) packed = onednn::pack_linear_weight(weight, call.rows);
                          if (has_addend)
                            onednn::linear_add(x, other, *packed, b);
                          else
                            onednn::linear(x, *packed, b, tail.epilogue ? tail.epilogue->unary : onednn::Unary());
                        },
-                       memory_handicap};
+                       memory_handicap, call.is_known && weight.numel() * weight.element_size() <= kMostPackedBytes};
   Candidate libtorch_way{"libtorch", [&] {
                            prepare();
                            if (call.is_convolution)
@@ -142,17 +141,17 @@ LinearWay choose_way(const LinearCall& call, const Tail& tail, const at::Tensor&
   Candidate small_way{
       "small", [&] {
         prepare();
-        TORCH_CHECK(is_small(call), "not small");
         if (!small.defined()) small = pack_small_weight(weight);
         const bool has_relu = is_relu(tail);
         run_small_linear({x.const_data_ptr<float>(), small.const_data_ptr<float>(), b ? b->const_data_ptr<float>() : nullptr,
                           has_addend ? other.const_data_ptr<float>() : nullptr, result.mutable_data_ptr<float>(), call.rows,
                           call.columns_in, call.columns_out, has_relu});
         if (tail.epilogue && !has_relu) tail.epilogue->exact(result);
-      }};
-  if (call.is_convolution) return fastest(key, {small_way, libtorch_way}) == 0 ? LinearWay::kSmall : LinearWay::kLibtorch;
+      },
+      1, is_small(call)};
+  if (call.is_convolution) return fastest(question, {small_way, libtorch_way}) == 0 ? LinearWay::kSmall : LinearWay::kLibtorch;
   constexpr LinearWay kWays[] = {LinearWay::kMatmul, LinearWay::kPacked, LinearWay::kSmall, LinearWay::kLibtorch};
-  return kWays[fastest(key, {matmul_way, packed_way, small_way, libtorch_way})];
+  return kWays[fastest(question, {matmul_way, packed_way, small_way, libtorch_way})];
 }
 
 struct LinearPlan {
@@ -305,7 +304,7 @@ Claim packed_claim(ClaimContext& context, std::int32_t index, const LinearCall& 
   at::Tensor weight = context.read_known(call.weight);
   if (call.weight_is_transposed) weight = weight.t();
   LinearPlan plan;
-  plan.packed = context.packed(call.output, fmt::format("linear {}", measured_size(call.rows)), [&] { return onednn::pack_linear_weight(weight, call.rows); });
+  plan.packed = packed_linear(context, call.output, weight, call.rows);
   if (call.bias != graph::kNoValue) plan.bias = context.read_known(call.bias).clone();
   plan.epilogue = tail.epilogue;
   plan.has_addend = tail.addend != graph::kNoValue;

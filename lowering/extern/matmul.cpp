@@ -40,9 +40,8 @@ bool fits(const TensorType& a, const TensorType& b) {
 }
 
 bool is_faster(const TensorType& a, const TensorType& b) {
-  const std::string key = fmt::format("matmul {} by {} strides {} {}", fmt::join(measured_sizes(a.sizes), "x"),
-                                      fmt::join(measured_sizes(b.sizes), "x"), fmt::join(measured_sizes(a.strides), ","),
-                                      fmt::join(measured_sizes(b.strides), ","));
+  Question question{fmt::format("matmul laid out {} by {}", layout_text(a.sizes, a.strides), layout_text(b.sizes, b.strides)), a.sizes};
+  question.sizes.push_back(b.sizes.back());
   at::Tensor x, y, result;
   auto prepare = [&] {
     if (x.defined()) return;
@@ -57,7 +56,7 @@ bool is_faster(const TensorType& a, const TensorType& b) {
     prepare();
     onednn::matmul(as_batch(x), as_batch(y), as_batch(result), 0, 1);
   };
-  return fastest(key, {{"libtorch", own}, {"oneDNN", library}}) == 1;
+  return fastest(question, {{"libtorch", own}, {"oneDNN", library}}) == 1;
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ class LayoutChooser {
 }  // namespace
 
 void choose_layouts(Program& program) {
-  start_measuring_budget(program.options->shared != nullptr);
+  start_measuring(program.options->shared == nullptr ? Measuring::kExactly : program.options->guess ? Measuring::kGuessing : Measuring::kRoughly);
   keep_freed_memory();
   LayoutChooser(program).run();
   return_free_memory();

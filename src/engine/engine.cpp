@@ -174,10 +174,19 @@ void Engine::reject(const trace::EntryPoint& point, std::size_t key, bool empty,
   std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
 }
 
-void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured) {
+void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, std::uint64_t captured) {
   Heat& heat = heat_[key];
-  if (captured) heat.fruitless = 0;
+  heat.replays++;
+  heat.operators = captured;
+  if (captured != 0) heat.fruitless = 0;
   else if (++heat.fruitless >= kMostFruitless && options_.stress == 0) reject(point, key, false, false);
+}
+
+bool Engine::stands_alone(python::Frame* frame) const {
+  constexpr int kReplays = 2;
+  constexpr std::uint64_t kMuch = 64;  // the few microseconds of one more segment are little beside these
+  const auto found = heat_.find(heat_key(frame));
+  return found != heat_.end() && !found->second.rejected && found->second.replays >= kReplays && found->second.operators >= kMuch;
 }
 
 bool Engine::is_hot(python::Frame* frame) {
@@ -466,11 +475,12 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   report_.compile_seconds += seconds_since(start);
 }
 
-void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
+void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared, bool guess) {
   auto start = std::chrono::steady_clock::now();
   const CompileStatus status(name_of(recorded));
   Quiet quiet;
   code.lowered = true;
+  code.guessed = false;
   code.folded.clear();
   code.folded_at = guards::kNoAliasCount;
   if (!recorded.nodes.empty()) {
@@ -486,6 +496,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         lowering::Options options;
         options.fold_parameters = fold;
         options.shared = shared;
+        options.guess = guess;
         for (std::size_t i = 0; shared && i < inputs.size(); i++) {
           options.contents.push_back(graph->inputs[i].kind == graph::InputKind::kParameter ? content_of(inputs[i]) : 0);
         }
@@ -498,6 +509,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
         lowering::Lowered lowered = lowering::lower(graph, inputs, options);
         code.executable = std::move(lowered.executable);
+        code.guessed = lowered.guessed;
         for (int input : lowered.folded_inputs) {
           const at::Tensor& tensor = inputs[static_cast<std::size_t>(input)];
           guards::watch_storage(tensor);
@@ -520,6 +532,17 @@ static bool proofs_hold(const trace::Segment& segment, const std::vector<at::Ten
   return graph && std::all_of(segment.proofs.begin(), segment.proofs.end(), [&](const graph::RangeProof& proof) { return graph::holds(*graph, proof); });
 }
 
+static lowering::Shared& shared_of(trace::Segment& segment) {
+  std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
+  if (!state) state = std::make_unique<lowering::Shared>();
+  return static_cast<lowering::Shared&>(*state);
+}
+
+/// What is compiled for a GPU is measured whole, in every way that there is: not in haste.
+static bool is_on_cpu(const graph::Graph& graph) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [](const graph::Value& value) { return !value.is_tensor() || value.tensor().device.is_cpu(); });
+}
+
 void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
   std::shared_ptr<runtime::Executable>& operators = segment.shapes->operators;
   if (!operators) operators = segment.writes_outside && runtime::UndoLog::covers(*segment.graph) ? runtime::make_undoing_replayer(segment.graph) : runtime::make_replayer(segment.graph);
@@ -532,16 +555,26 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   if (plan.code.failed && !plan.code.lowered) plan.runs = 0;  // at these sizes operators raise or warn: compiled code might not
   plan.runs++;
   if (segment.backend != 0) plan.code.executable = segment.code.executable;
-  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.runs < 2 || plan.code.untried || (plan.code.unproven && operators->undoes())) return;
-  std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
-  if (!state) state = std::make_unique<lowering::Shared>();
-  auto* shared = static_cast<lowering::Shared*>(state.get());
-  if (plan.code.lowered) return refresh_folded(plan.code, *plan.graph, inputs, shared);
-  plan.graph = segment.shapes->concrete(segment, inputs);
+  if (segment.backend != 0 || stress(kDynrunStressExtern) || !plan.code.as_expected || plan.code.untried || (plan.code.unproven && operators->undoes())) return;
+  constexpr int kRunsBefore = 2, kRefinedEvery = 2;
+  const bool refine = plan.code.guessed && plan.runs > kRefinedEvery * plan.refined_at;
+  if (plan.code.lowered && !refine) return refresh_folded(plan.code, *plan.graph, inputs, &shared_of(segment));
+  trace::PlanPace& pace = segment.shapes->pace;
+  const bool at_once = plan.runs < kRunsBefore && !plan.code.failed && !plan.code.unproven && pace.is_known(plan.small) && is_on_cpu(*segment.graph) &&
+                       (stress(kDynrunStressFirst) || pace.pays_at_once());
+  if (plan.runs >= kRunsBefore || at_once) lower_plan(segment, plan, inputs, at_once);
+}
+
+void Engine::lower_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs, bool guess) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!plan.graph) plan.graph = segment.shapes->concrete(segment, inputs);
   if (!plan.graph) return;
   plan.code.expected.clear();
-  lower(plan.code, *plan.graph, inputs, shared);
-  segment.shapes->note_lowered(plan);
+  plan.refined_at = plan.runs;
+  const bool is_first = !plan.code.lowered;
+  lower(plan.code, *plan.graph, inputs, &shared_of(segment), guess);
+  if (is_first) segment.shapes->note_lowered(plan);
+  if (guess) segment.shapes->pace.note_lowering(seconds_since(start));
 }
 
 void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {

@@ -58,6 +58,8 @@ struct Heat {
   bool empty = false;     // rejected, and seen from end to end without an operator
   bool unsure = false;    // rejected before its end without an operator so far: its next call is watched
   int fruitless = 0;      // calls in a row in which operators ran and segments, but none of these held an operator
+  int replays = 0;        // calls that were replays
+  std::uint64_t operators = 0;  // in the last of them
 };
 
 class Engine final : public vm::Engine {
@@ -80,13 +82,17 @@ class Engine final : public vm::Engine {
   /// The code that starts there is not worth recording: it is left to CPython from now on.
   void reject(const trace::EntryPoint& point, std::size_t key, bool empty, bool unsure);
   /// A call has replayed segments and run operators. Where the segments held none of them in call after call, the code is left to CPython.
-  void note_replayed(const trace::EntryPoint& point, std::size_t key, bool captured);
+  /// `captured`: how many operators of segments.
+  void note_replayed(const trace::EntryPoint& point, std::size_t key, std::uint64_t captured);
+  /// Whether the function that the frame calls has segments of its own that hold so much that nothing is won by recording it once more with
+  /// what is around its call.
+  bool stands_alone(python::Frame* frame) const;
   /// What watching a call of a rejected frame has shown.
   void judge(std::size_t key, bool empty);
   /// Compiles a finished segment and keeps it. Lowers it at once when `now`, else when it is first replayed.
   void keep(std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now);
-  /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null.
-  void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
+  /// `shared`: what lowerings of this graph at other sizes have in common with this one, or null. `guess`: in haste.
+  void lower(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr, bool guess = false);
   /// The number of another compiler, a Python function as `lower_with` takes it; 0 for None. It is kept until `forget_segments`.
   int backend_number(PyObject* lower);
   /// Forgets what was recorded for it, and lets go of it.
@@ -98,11 +104,14 @@ class Engine final : public vm::Engine {
   }
   /// The exception with which another compiler failed since the last call, or null.
   python::Ref take_error() { return std::exchange(error_, python::Ref()); }
-  /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back.
+  /// The code for one choice of sizes: the operators one by one at first, compiled when it comes back, or at once where that takes little of
+  /// a run's time.
   void prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs);
-  /// Makes sure that what was folded into the code still holds; lowers again where it does not.
+  /// Compiles it.
+  void lower_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs, bool guess);
   /// Lets lowering tell what it makes, where a report or `--dump` asks for it.
   void show_lowering(lowering::Options& options);
+  /// Makes sure that what was folded into the code still holds; lowers again where it does not.
   void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace dynrun::engine {
@@ -160,7 +161,7 @@ void Session::detach() {
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
-  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_ != 0);
+  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_);
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
   if (machine_.observer == this) machine_.observer = nullptr;
@@ -216,6 +217,11 @@ Decision Session::probe() {
     handed_by_ = machine_.top->caller;
     handed_pc_ = handed_by_->pc;
     return Decision::kHandOver;
+  }
+  if (!disabled && calls_alone(*machine_.top)) {
+    handed_by_ = machine_.top->caller;
+    handed_pc_ = handed_by_->pc;
+    return Decision::kRunAnew;
   }
   if (disabled) {  // until the block ends
     step(1);
@@ -401,8 +407,15 @@ void Session::end_recording(bool finished) {
   kept_.push_back(kept.segments.front());
 }
 
+/// In a loop of code that CPython runs: whether a call has just begun that has its segments. Recorded with the loop's whole turn it would
+/// be recorded, and compiled, again for each of its sizes, for each number of turns of a loop inside.
+bool Session::calls_alone(const vm::Activation& called) const {
+  return machine_.borrowed && &called != base_ && called.pc == 0 && called.resumption == vm::Resumption::kNone && engine_.stands_alone(called.frame);
+}
+
 Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
-  switch (recorder_->before(machine, activation, instruction)) {
+  const bool ends = &machine == &machine_ && &activation == machine_.top && calls_alone(activation);
+  switch (ends ? recorder_->end_before("a call that has segments of its own") : recorder_->before(machine, activation, instruction)) {
     case Flow::kRun: return Decision::kExecute;
     case Flow::kResume: return Decision::kResume;
     case Flow::kRaise: {
@@ -560,6 +573,8 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
     if (!code.lowered) engine_.lower(code, *segment.graph, inputs.tensors());
     engine_.refresh_folded(code, *segment.graph, inputs.tensors());
   }
+  const bool by_operators = plan != nullptr && !code.lowered;
+  const auto began = by_operators ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   bool returned = false;
   engine_.count_edge(last_row_, segment.row, last_break_);
   engine_.make_code_of(segment);
@@ -578,6 +593,7 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   }
   const std::uint64_t end = segment.timed ? report::ticks() : 0;
   segment.replayed = true;
+  if (by_operators && code.as_expected && !code.failed) segment.shapes->pace.note_run(plan->small, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   engine_.count_replay(segment, end - start);
   last_row_ = segment.row;
   last_break_ = segment.break_row;

@@ -75,6 +75,7 @@ class Session final : public vm::Observer {
   void note_break();
   void close_visit(vm::Activation& activation);
   void run_top_apart();
+  bool calls_alone(const vm::Activation& called) const;
 
   Engine& engine_;
   vm::Machine& machine_;

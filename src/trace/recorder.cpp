@@ -310,12 +310,14 @@ bool Recorder::turned_around(vm::Machine& machine, const vm::Activation& activat
          activation.pc == segment_->entry.frames.back().second && activation.pc > 0;
 }
 
-void Recorder::end_here() {
-  if (!segment_ || poisoned_) return;
+Flow Recorder::end_before(const char* detail) {
+  if (!segment_ || poisoned_) return Flow::kRun;
   enter_machine(machine_);
   pending_ = Pending{};
-  cut_here("the end of a loop");
+  return cut_here(detail);
 }
+
+void Recorder::end_here() { end_before("the end of a loop"); }
 
 bool Recorder::follows(PyObject* generator) {
   return !poisoned_ && PyGen_CheckExact(generator) && is_fresh(generator) && !dynrun_generator_handles(generator);

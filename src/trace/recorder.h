@@ -108,6 +108,8 @@ class Recorder {
   Flow after(vm::Machine& machine, const bytecode::Instruction& instruction, bool raised);
   /// The machine stops before the instruction at its top: the segment ends there, if it can.
   void end_here();
+  /// Before what the machine does next.
+  Flow end_before(const char* detail);
   void entered(vm::Machine& machine, vm::Activation& activation);
   void leaving(vm::Machine& machine, vm::Activation& activation);
 

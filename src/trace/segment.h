@@ -138,6 +138,7 @@ struct Code {
   std::vector<Folded> folded;
   std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
   int refolds = 0;
+  bool guessed = false;  // made in haste: more time might give faster code
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
   bool failed = false;  // the last run raised or warned

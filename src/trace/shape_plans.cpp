@@ -262,6 +262,9 @@ void ShapePlans::keep(Key key, std::shared_ptr<ShapePlan> plan) {
     plans_.erase(recent_.back());
     recent_.pop_back();
   }
+  for (std::size_t i = 0; i < key.size(); i++) {
+    if (key[i] <= 1) plan->small.emplace(i, key[i]);
+  }
   recent_.push_front(key);
   plans_.insert_or_assign(std::move(key), std::pair(std::move(plan), recent_.begin()));
 }

@@ -7,6 +7,7 @@
 // apply. Needs the GIL.
 
 #include "trace/plan_layouts.h"
+#include "trace/plan_pace.h"
 #include "trace/segment.h"
 
 #include <list>
@@ -20,7 +21,8 @@ struct ShapePlan : std::enable_shared_from_this<ShapePlan> {
   bool fits = false;
   std::vector<std::int64_t> answers;               // to the kValueSize steps of the host program, in order
   std::vector<graph::TensorType> output_types;     // of the graph's outputs
-  int runs = 0;
+  SmallSizes small;
+  int runs = 0, refined_at = 0;  // the run at which code was last made
   std::shared_ptr<graph::Graph> graph;             // with these sizes, once it is compiled
   Code code;
 };
@@ -42,6 +44,7 @@ class ShapePlans {
   std::shared_ptr<runtime::Executable> operators;
   /// What the code of all plans has in common; the engine's.
   std::unique_ptr<runtime::LoweringState> lowering_state;
+  PlanPace pace;
   /// Of the plans that are compiled, so many stay so.
   void note_lowered(ShapePlan& plan);
   /// The recorded graph with the numbers among `inputs` in the places of the host values `sized`. Others stay inputs: they may

@@ -33,6 +33,8 @@ PyObject* hook(PyThreadState* thread, python::Frame* frame, int throwing) {
 
 }  // namespace
 
+PyObject* evaluate_anew(PyThreadState* thread, python::Frame* frame) { return evaluate(thread, frame, 0); }
+
 void count_foreign(PyThreadState* thread, python::Frame* frame) {
   if (makes_generator(frame)) return;
   ++(dynrun_is_monitored(thread, frame->code) ? counters().frames_traced : counters().frames_cpython);

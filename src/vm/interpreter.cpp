@@ -322,6 +322,20 @@ bool Interpreter::leave_to_cpython() {
   return unwind(true);
 }
 
+// The top frame, at its first instruction, gets a machine of its own if anybody wants it, else CPython's evaluator.
+bool Interpreter::run_anew() {
+  python::Frame* frame = top->frame;
+  Continuation continuation;
+  PyObject* held;
+  dynrun_leave_python(thread);
+  --counters().frames_vm;
+  unlink_top(&continuation, &held);
+  PyObject* value = evaluate_anew(thread, frame);
+  if (value) return settle(deliver(continuation, held, value));
+  Py_XDECREF(held);
+  return unwind(true);
+}
+
 // ---- the loop ----
 
 // Does what `status` asks for beyond going on. False: the machine is done.
@@ -364,6 +378,8 @@ bool Interpreter::observe(Decision decision) {
     }
     case Decision::kHandOver:
       return hand_over();
+    case Decision::kRunAnew:
+      return run_anew();
     case Decision::kReturn:
       while (top) drop_top();
       return false;

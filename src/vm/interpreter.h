@@ -71,6 +71,7 @@ class Interpreter final : public Machine {
   bool unwind(bool add_traceback);
   bool hand_over();
   bool leave_to_cpython();
+  bool run_anew();
   Status generator_yielded(PyObject* value);
   Status generator_returned(Resumption by, PyObject* value);
   bool observe(Decision decision);
@@ -120,6 +121,8 @@ bool is_wanted(PyThreadState* thread, python::Frame* frame);
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began);
 /// Counts `frame`, which CPython is going to run from its start.
 void count_foreign(PyThreadState* thread, python::Frame* frame);
+/// A new frame, as though CPython had just called it: in a machine of its own if anybody wants it.
+PyObject* evaluate_anew(PyThreadState* thread, python::Frame* frame);
 /// Hand-over stress: whether this boundary is to be handed over now (once for each).
 bool stress_wants(const bytecode::Code& code, int pc);
 inline bool stressing() {

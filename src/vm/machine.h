@@ -57,6 +57,7 @@ enum class Decision : std::uint8_t {
   kRaise,   // a Python error is set: unwind from this instruction
   kReturn,  // the base activation has returned machine.result
   kHandOver,  // give the top frame to CPython's evaluator; its caller goes on here
+  kRunAnew,  // the top frame, at its first instruction, runs as though CPython had just called it; its caller goes on here
 };
 
 class Machine;

@@ -26,6 +26,7 @@ MODES = {"extern": (6, ["--stress=extern"]), "plain": (4, []), "extern+verify": 
          "extern+drop": (2, ["--stress=extern,drop"]), "extern+first": (2, ["--stress=extern,first"]), "extern+break": (1, ["--stress=extern,break"]),
          "verify": (1, ["--verify"]), "extern+all": (2, ["--stress=extern", "--vm=all"]), "handover": (1, ["--stress=extern,handover", "--vm=all"]),
          "extern+open": (4, ["--stress=extern", "--dynamic=on"]), "open": (2, ["--dynamic=on"]), "open+verify": (1, ["--dynamic=on", "--verify"]),
+         "open+first": (2, ["--dynamic=on", "--stress=first"]),
          "extern+closed": (1, ["--stress=extern", "--dynamic=off"])}
 BATCH, CHILD = 1000, 100  # programs in one mode, programs in one forked child
 WORKERS, WORKER_LIFE = 4, 20000  # processes that wait for the next batch of their mode, programs that one of them runs

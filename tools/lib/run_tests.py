@@ -22,7 +22,7 @@ FULL_RUNS = {"cli": [(), ("--vm=all",)],
              "lang": [(), ("--verify",), ("--stress=break",), ("--stress=guards",), ("--stress=first",), ("--stress=extern",),
                       ("--stress=drop",), ("--stress=handover",), ("--dynamic=on",), ("--dynamic=on", "--stress=first"), ("--dynamic=off",)]}
 # The fuzzer draws other programs each time by hand; here the same ones, so that a change shows.
-FUZZ_MODES = ("plain", "extern", "extern+guards", "extern+drop", "extern+first", "extern+verify", "extern+open", "open+verify")
+FUZZ_MODES = ("plain", "extern", "extern+guards", "extern+drop", "extern+first", "extern+verify", "extern+open", "open+verify", "open+first")
 FULL_RUNS["fuzz"] = [("--seed=2000", "--count=700", f"--modes={mode}") for mode in FUZZ_MODES]
 QUICK_RUNS["fuzz"] = [("--seed=2000", "--count=50", "--modes=extern")]
 MORE_PROGRAMS = {"lang": ("capture.py", "guards.py", "settled.py", "sizes.py"), "models": ("backends.py",)}  # beside run.py, each run once
