@@ -88,6 +88,48 @@ def a_thousand_sizes():
     assert grown < 32 * 1024, f"{grown} KiB more after as many again"
 
 
+def sizes_that_are_new():
+    """Where a run takes long, code is made before the first one at sizes of which others were seen."""
+    w = torch.randn(1536, 1536) / 40
+
+    def products(x):
+        return torch.relu(torch.relu(torch.relu(x @ w) @ w) @ w) @ w
+
+    assert segments(products, [(rows(n, 1536),) for n in (40, 50, 60, 50, 60, 70)]) == 2
+    x = rows(80, 1536)
+    dynrun.reset_stats()
+    [result] = on_each(products, [(x,)])
+    assert dynrun.stats()["compile_seconds"] > 0
+    with dynrun.disable():
+        torch.testing.assert_close(result, products(x))
+
+
+def loops_around_a_large_model():
+    """Each of the model's segments serves all turns; the loop is not recorded with the model in it, once for each size."""
+    model = torch.nn.Sequential(*[layer for _ in range(40) for layer in (torch.nn.Linear(8, 8), torch.nn.ReLU())])
+
+    def serve(sizes):
+        served = []
+        for n in sizes:
+            x = rows(n)
+            for _ in range(3):
+                y = model(x)
+            served.append(y)
+        return served
+
+    with torch.no_grad(), dynrun.disable():
+        expected = serve(range(2, 40))
+    dynrun.reset()
+    with torch.no_grad():
+        serve(range(2, 12))
+        dynrun.reset_stats()
+        results = serve(range(2, 40))
+    stats = dynrun.stats()
+    assert stats["segments_compiled"] <= 6 and stats["segment_replays"] >= 3 * 38, stats
+    with dynrun.disable():
+        torch.testing.assert_close(results, expected)
+
+
 def a_size_that_decides():
     assert segments(packed, [(rows(2, n),) for n in (4, 5, 6, 7, 20, 9, 30)]) <= 2
 
@@ -361,7 +403,7 @@ def a_shape_in_a_message():
     assert segments(function, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
 
 
-CASES = [a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
