@@ -9,6 +9,9 @@
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
+#ifdef DYNRUN_CUDA
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#endif
 
 #include <unordered_map>
 
@@ -77,15 +80,17 @@ class StandIns {
   }
 
  private:
-  /// Matrices that every decomposition takes, indices that are in range, pivots (of int32, from 1 on) too.
+  /// Matrices that every decomposition takes, indices that are in range, pivots (of int32, from 1 on) too. On a GPU probabilities: what is
+  /// out of range ends all work there.
   at::Tensor make(const at::Tensor& type, const graph::TensorType& recorded) const {
-    TORCH_CHECK(recorded.device.is_cpu() && !recorded.lazy && recorded.strides.size() == recorded.sizes.size(), "only plain tensors have stand-ins");
-    at::Tensor made = at::empty_strided(type.sizes(), type.strides(), type.options().device(at::kCPU));
+    TORCH_CHECK(!recorded.lazy && recorded.strides.size() == recorded.sizes.size(), "only plain tensors have stand-ins");
+    at::Tensor made = at::empty_strided(type.sizes(), type.strides(), type.options().device(recorded.device));
+    const double scale = recorded.device.is_cpu() ? 1 + kind_ : 0.5 * (1 + kind_);
     const bool real = c10::isFloatingType(type.scalar_type()) || c10::isComplexType(type.scalar_type());
     // All of the memory: elements may lie in one place.
     at::Tensor memory = at::empty({0}, made.options()).set_(made.storage(), 0, {static_cast<std::int64_t>(made.storage().nbytes() / made.element_size())}, {1});
     memory.fill_(real || type.scalar_type() == at::kInt ? 1 : kind_);
-    if (real && made.dim() >= 2 && made.is_non_overlapping_and_dense()) made.copy_(at::eye(made.size(-2), made.size(-1), made.options()).mul_(1 + kind_));
+    if (real && made.dim() >= 2 && made.is_non_overlapping_and_dense()) made.copy_(at::eye(made.size(-2), made.size(-1), made.options()).mul_(scale));
     if (gradients_ && recorded.requires_grad && real) made.requires_grad_(true);
     return made;
   }
@@ -139,6 +144,29 @@ bool same_types(const c10::IValue& a, const c10::IValue& b) {
   return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const at::Tensor& x, const at::Tensor& y) { return same_types(x, y); });
 }
 
+/// Whether an operator on a GPU may run on numbers that were made up. An index out of range would end the program: none is taken. Nor may it
+/// become part of a graph that the program captures.
+bool may_try_on_gpu([[maybe_unused]] const graph::Node& node, [[maybe_unused]] const graph::Graph& recorded) {
+#ifdef DYNRUN_CUDA
+  bool plain = !node.op.schema().is_mutable() && drawn_from(recorded, node).empty();
+  graph::visit_values(node, [&](ValueId id) { plain = plain && (recorded.type_of(id).number || c10::isFloatingType(recorded.type_of(id).dtype)); });
+  return plain && c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
+#else
+  return false;
+#endif
+}
+
+/// Whether the node takes tensors of the CPU alone, or one of a GPU with which it may be tried.
+bool may_try(const graph::Node& node, const graph::Graph& recorded) {
+  bool on_cpu = true, on_gpu = true;
+  graph::visit_values(node, [&](ValueId id) {
+    const c10::Device device = recorded.type_of(id).device;
+    on_cpu = on_cpu && device.is_cpu();
+    on_gpu = on_gpu && (device.is_cpu() || device.is_cuda());
+  });
+  return on_cpu || (on_gpu && may_try_on_gpu(node, recorded));
+}
+
 /// An index of numbers takes as many elements as it has; a mask does not.
 bool decided_by_data(const graph::Node& node, const ValueOf& value) {
   if (node.op.operator_name().name != "aten::index") return node.op.hasTag(at::Tag::dynamic_output_shape) || node.op.hasTag(at::Tag::data_dependent_output);
@@ -172,6 +200,7 @@ bool try_out(const graph::Node& node, const graph::Graph& recorded, const ValueO
   if (decided_by_data(node, value) || node.op.hasTag(at::Tag::inplace_view)) return false;
   const Unseen unseen(drawn_from(recorded, node));
   if (node.op.operator_name().name.rfind("aten::", 0) != 0) return !node.op.schema().is_mutable() && ask_without_memory(node, value, stack);
+  if (!may_try(node, recorded)) return false;
   try {
     stack = run_once(node, recorded, value, 0);
   } catch (const std::exception&) {
