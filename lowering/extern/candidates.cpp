@@ -307,7 +307,7 @@ std::size_t fastest(const Question& question, const std::vector<Candidate>& cand
 }
 
 void return_free_memory() {
-  if (measuring() == Measuring::kGuessing) return;  // little was left behind, and the run to come would fault it all in again
+  if (measuring() != Measuring::kExactly) return;  // the next lowering, for other sizes, needs it again
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
