@@ -1,6 +1,6 @@
 #include "lowering/extern/answers.h"
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 #include "trace/plan_pace.h"
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 
 namespace dynrun::trace {
 
