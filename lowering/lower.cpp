@@ -286,7 +286,7 @@ Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tenso
   if (std::optional<Split> split = split_behind_moving_views(*graph, examples)) return lower_behind_views(*split, examples, options);
   auto recorded = std::exchange(graph, copy_moving_views(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
-  if (options.shared != nullptr) options.shared->start(options.contents, examples, recorded->values.size());
+  if (options.shared != nullptr) options.shared->start(options.contents, examples, *recorded);
 #ifdef NDEBUG
   try {
     return compile_fastest(graph, examples, options);

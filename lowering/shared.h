@@ -3,12 +3,15 @@
 
 #include "lowering/loops/family.h"
 
+#include "graph/graph.h"
 #include "runtime/executable.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 
 namespace dynrun::lowering {
@@ -17,11 +20,13 @@ class Shared final : public runtime::LoweringState {
  public:
   /// The contents without those of inputs that keep changing (a cache that grows): these are 0, not worth being read.
   std::vector<std::uint64_t> steady(std::vector<std::uint64_t> contents);
-  /// A lowering begins of a graph that came with so many values. `contents`: a number for each input that is another one when
+  /// The graph with its numbers open, of which those that are lowered are cases.
+  void set_open(std::shared_ptr<const graph::Graph> open) { open_ = std::move(open); }
+  /// A lowering begins. `contents`: a number for each input that is another one when
   /// its content may be, 0 for one whose content is not read; `examples`: the inputs. What was made of other contents is forgotten.
-  void start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, std::size_t values);
-  /// The tensor that `make` gives for a value and a form, made once where the value came with the graph. It may depend on
-  /// nothing else but the contents of inputs.
+  void start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, const graph::Graph& graph);
+  /// The tensor that `make` gives for a value and a form, made once where the value came with the graph and nothing that its node takes
+  /// hangs on a number that is open. It may depend on nothing else but the contents of inputs.
   at::Tensor constant(graph::ValueId value, const std::string& form, const std::function<at::Tensor()>& make);
   /// The same if it was made; else undefined.
   at::Tensor known_constant(graph::ValueId value, const std::string& form) const;
@@ -32,6 +37,8 @@ class Shared final : public runtime::LoweringState {
   std::vector<std::uint64_t> seen_;  // contents when `steady` was last asked
   std::vector<int> changes_;         // of each of them
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;  // of what was read: no other one comes to lie at their addresses
+  std::shared_ptr<const graph::Graph> open_;
+  std::set<graph::ValueId> varying_;  // results whose weights follow from open numbers too
   std::size_t values_ = 0;
   std::map<std::pair<graph::ValueId, std::string>, at::Tensor> constants_;
   KernelFamilies kernels_;

@@ -10,9 +10,11 @@
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #ifdef DYNRUN_CUDA
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #endif
 
+#include <optional>
 #include <unordered_map>
 
 namespace dynrun::runtime {
@@ -146,10 +148,11 @@ bool same_types(const c10::IValue& a, const c10::IValue& b) {
 
 /// Whether an operator on a GPU may run on numbers that were made up. An index out of range would end the program: none is taken. Nor may it
 /// become part of a graph that the program captures.
-bool may_try_on_gpu([[maybe_unused]] const graph::Node& node, [[maybe_unused]] const graph::Graph& recorded) {
+bool may_try_on_gpu([[maybe_unused]] const graph::Node& node, [[maybe_unused]] const graph::Graph& recorded, [[maybe_unused]] c10::Device device) {
 #ifdef DYNRUN_CUDA
   bool plain = !node.op.schema().is_mutable() && drawn_from(recorded, node).empty();
   graph::visit_values(node, [&](ValueId id) { plain = plain && (recorded.type_of(id).number || c10::isFloatingType(recorded.type_of(id).dtype)); });
+  const c10::OptionalDeviceGuard guard(device);
   return plain && c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
 #else
   return false;
@@ -158,13 +161,14 @@ bool may_try_on_gpu([[maybe_unused]] const graph::Node& node, [[maybe_unused]] c
 
 /// Whether the node takes tensors of the CPU alone, or one of a GPU with which it may be tried.
 bool may_try(const graph::Node& node, const graph::Graph& recorded) {
-  bool on_cpu = true, on_gpu = true;
+  std::optional<c10::Device> gpu;
+  bool other = false;
   graph::visit_values(node, [&](ValueId id) {
     const c10::Device device = recorded.type_of(id).device;
-    on_cpu = on_cpu && device.is_cpu();
-    on_gpu = on_gpu && (device.is_cpu() || device.is_cuda());
+    other = other || !(device.is_cpu() || (device.is_cuda() && gpu.value_or(device) == device));
+    if (device.is_cuda()) gpu = device;
   });
-  return on_cpu || (on_gpu && may_try_on_gpu(node, recorded));
+  return !other && (!gpu || may_try_on_gpu(node, recorded, *gpu));
 }
 
 /// An index of numbers takes as many elements as it has; a mask does not.

@@ -11,6 +11,7 @@
 #include "runtime/disk_cache.h"
 #include "runtime/executable.h"
 #include "runtime/undo_log.h"
+#include "trace/sure_sizes.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
@@ -535,12 +536,20 @@ static bool proofs_hold(const trace::Segment& segment, const std::vector<at::Ten
 static lowering::Shared& shared_of(trace::Segment& segment) {
   std::unique_ptr<runtime::LoweringState>& state = segment.shapes->lowering_state;
   if (!state) state = std::make_unique<lowering::Shared>();
-  return static_cast<lowering::Shared&>(*state);
+  auto& shared = static_cast<lowering::Shared&>(*state);
+  shared.set_open(segment.graph);
+  return shared;
 }
 
 /// What is compiled for a GPU is measured whole, in every way that there is: not in haste.
 static bool is_on_cpu(const graph::Graph& graph) {
   return std::all_of(graph.values.begin(), graph.values.end(), [](const graph::Value& value) { return !value.is_tensor() || value.tensor().device.is_cpu(); });
+}
+
+/// Whether code may be made before the operators have run at these sizes, which might raise.
+static bool sizes_are_sure(const trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
+  if (!plan.graph) plan.graph = segment.shapes->concrete(segment, inputs);
+  return plan.graph && trace::sizes_are_sure(*segment.graph, *plan.graph);
 }
 
 void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs) {
@@ -561,7 +570,7 @@ void Engine::prepare_plan(trace::Segment& segment, trace::ShapePlan& plan, const
   if (plan.code.lowered && !refine) return refresh_folded(plan.code, *plan.graph, inputs, &shared_of(segment));
   trace::PlanPace& pace = segment.shapes->pace;
   const bool at_once = plan.runs < kRunsBefore && !plan.code.failed && !plan.code.unproven && pace.is_known(plan.small) && is_on_cpu(*segment.graph) &&
-                       (stress(kDynrunStressFirst) || pace.pays_at_once());
+                       (stress(kDynrunStressFirst) || pace.pays_at_once()) && sizes_are_sure(segment, plan, inputs);
   if (plan.runs >= kRunsBefore || at_once) lower_plan(segment, plan, inputs, at_once);
 }
 

@@ -219,6 +219,9 @@ Decision Session::probe() {
     return Decision::kHandOver;
   }
   if (!disabled && calls_alone(*machine_.top)) {
+    // Its operators count for what called it; its own visit ends here.
+    for (const Visit& visit : visits_) engine_.note_operators(visit.code);
+    std::erase_if(visits_, [&](const Visit& visit) { return visit.activation == machine_.top; });
     handed_by_ = machine_.top->caller;
     handed_pc_ = handed_by_->pc;
     return Decision::kRunAnew;
@@ -410,12 +413,15 @@ void Session::end_recording(bool finished) {
 /// In a loop of code that CPython runs: whether a call has just begun that has its segments. Recorded with the loop's whole turn it would
 /// be recorded, and compiled, again for each of its sizes, for each number of turns of a loop inside.
 bool Session::calls_alone(const vm::Activation& called) const {
-  return machine_.borrowed && &called != base_ && called.pc == 0 && called.resumption == vm::Resumption::kNone && engine_.stands_alone(called.frame);
+  return machine_.borrowed && &called != base_ && called.pc == 0 && called.resumption == vm::Resumption::kNone && engine_.stands_alone(called.frame) &&
+         Engine::handles_tensors(called.frame);
 }
 
 Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
   const bool ends = &machine == &machine_ && &activation == machine_.top && calls_alone(activation);
-  switch (ends ? recorder_->end_before("a call that has segments of its own") : recorder_->before(machine, activation, instruction)) {
+  Flow flow = ends ? recorder_->end_before("a call that has segments of its own") : Flow::kRun;
+  if (flow == Flow::kRun) flow = recorder_->before(machine, activation, instruction);
+  switch (flow) {
     case Flow::kRun: return Decision::kExecute;
     case Flow::kResume: return Decision::kResume;
     case Flow::kRaise: {

@@ -1,18 +1,16 @@
 #include "trace/plan_pace.h"
 
-#include <algorithm>
-
 namespace dynrun::trace {
 
 void PlanPace::note_run(const SmallSizes& small, double seconds) {
   runs_++;
   run_ = seconds;
-  seen_.insert(small.begin(), small.end());
+  seen_.insert(small);
 }
 
 bool PlanPace::is_known(const SmallSizes& small) const {
   constexpr int kRunsBefore = 2;
-  return runs_ >= kRunsBefore && std::includes(seen_.begin(), seen_.end(), small.begin(), small.end());
+  return runs_ >= kRunsBefore && seen_.count(small) != 0;
 }
 
 bool PlanPace::pays_at_once() {

@@ -26,7 +26,7 @@ class PlanPace {
  private:
   int runs_ = 0;
   double run_ = 0, lowering_ = 0;  // seconds, of the last one
-  SmallSizes seen_;
+  std::set<SmallSizes> seen_;
 };
 
 }  // namespace dynrun::trace

@@ -325,6 +325,7 @@ bool Interpreter::leave_to_cpython() {
 // The top frame, at its first instruction, gets a machine of its own if anybody wants it, else CPython's evaluator.
 bool Interpreter::run_anew() {
   python::Frame* frame = top->frame;
+  frame->previous_instruction = code_units(frame->code) - 1;
   Continuation continuation;
   PyObject* held;
   dynrun_leave_python(thread);

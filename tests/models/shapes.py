@@ -126,6 +126,7 @@ def measure(name, options, dynrun):
     """One row, as a dict. `made`: the segments in all, `segments`: those that are kept; `new_over_eager`: first calls at sizes behind the
     first few ones, beside eager."""
     torch.set_num_threads(options.threads)
+    torch.backends.cudnn.allow_tf32 = False  # its results are checked to float32's precision
     entry = next(entry for entry in zoo.MODELS if entry.name == name)
     with torch.no_grad():
         model, inputs = entry.make(small=options.small)
