@@ -74,7 +74,7 @@ auto mkl_setter() -> int (*)(int) {
 
 constexpr double kLoweringBudgetMilliseconds = 300, kLongRun = 30;
 
-/// By this thread since start_measuring_budget.
+/// By this thread since start_measuring.
 double& spent_measuring() {
   thread_local double milliseconds = 0;
   return milliseconds;
