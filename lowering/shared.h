@@ -20,8 +20,8 @@ class Shared final : public runtime::LoweringState {
  public:
   /// The contents without those of inputs that keep changing (a cache that grows): these are 0, not worth being read.
   std::vector<std::uint64_t> steady(std::vector<std::uint64_t> contents);
-  /// The graph with its numbers open, of which those that are lowered are cases.
-  void set_open(std::shared_ptr<const graph::Graph> open) { open_ = std::move(open); }
+  /// `open`: the graph with its numbers open, of which those that are lowered are cases; null where there are none.
+  explicit Shared(std::shared_ptr<const graph::Graph> open = nullptr) : open_(std::move(open)) {}
   /// A lowering begins. `contents`: a number for each input that is another one when
   /// its content may be, 0 for one whose content is not read; `examples`: the inputs. What was made of other contents is forgotten.
   void start(std::vector<std::uint64_t> contents, c10::ArrayRef<at::Tensor> examples, const graph::Graph& graph);

@@ -249,30 +249,22 @@ std::vector<bool> possible(const std::vector<Candidate>& candidates) {
   return can;
 }
 
-/// The answer that needs no measuring, if there is one.
-std::optional<std::size_t> known_answer(const Answers& answers, const Sizes& sizes, const std::vector<Candidate>& candidates) {
+/// Whether a guess stands for an answer: it is settled, or there is no time to measure.
+bool is_taken(const Answers::Guess& guess) {
   constexpr double kRoughBudgetMilliseconds = 100;
-  const Answer* same = answers.at(sizes);
-  if (same != nullptr && candidates[same->best].possible) return same->best;
-  if (measuring() == Measuring::kExactly) return std::nullopt;
-  const auto guess = answers.guess(sizes, possible(candidates));
   const bool in_haste = measuring() == Measuring::kGuessing || spent_measuring() > kRoughBudgetMilliseconds;
-  if (!guess || !(guess->is_settled || in_haste)) return std::nullopt;
-  guessed() = guessed() || !guess->is_settled;
-  return guess->best;
+  guessed() = guessed() || (in_haste && !guess.is_settled);
+  return guess.is_settled || in_haste;
 }
 
-/// In a lowering for one of many sizes: the answer at sizes nearby, where already that candidate takes so long that measuring all would be felt.
-std::optional<Answer> answer_of_long_runs(const Answers& answers, const Sizes& sizes, const std::vector<Candidate>& candidates) {
-  if (measuring() == Measuring::kExactly) return std::nullopt;
-  const auto guess = answers.guess(sizes, possible(candidates));
-  if (!guess || !guess->is_near) return std::nullopt;
+/// The candidate that was the best nearby, where already that one takes so long that measuring all would be felt.
+std::optional<Answer> answer_of_long_runs(const Candidate& candidate, std::size_t index) {
   const OneThread one_thread;
   const auto begin = Clock::now();
-  const double time = time_run(candidates[guess->best]);
+  const double time = time_run(candidate);
   spent_measuring() += milliseconds_since(begin);
   if (time < kLongRun) return std::nullopt;
-  return Answer{guess->best, {}, fmt::format(" {} {:.3f} ms, as nearby", candidates[guess->best].name, time)};
+  return Answer{index, {}, fmt::format(" {} {:.3f} ms, as nearby", candidate.name, time)};
 }
 
 Answer measured_answer(const std::vector<Candidate>& candidates) {
@@ -293,13 +285,17 @@ std::size_t fastest(const Question& question, const std::vector<Candidate>& cand
   if (preference().active) return preferred(candidates);
   const std::string key = fmt::format("{} [{} threads]", question.what, at::get_num_threads());
   const Sizes sizes = asked_sizes(question.sizes);
-  Answers seen;
+  std::optional<Answers::Guess> guess;
   {
     std::lock_guard lock(mutex());
-    seen = memory()[key];
+    const Answers& seen = memory()[key];
+    const Answer* same = seen.at(sizes);
+    if (same != nullptr && candidates[same->best].possible) return same->best;
+    if (measuring() != Measuring::kExactly) guess = seen.guess(sizes, possible(candidates));
   }
-  if (auto known = known_answer(seen, sizes, candidates)) return *known;
-  auto likely = answer_of_long_runs(seen, sizes, candidates);
+  if (guess && is_taken(*guess)) return guess->best;
+  std::optional<Answer> likely;
+  if (guess && guess->is_near) likely = answer_of_long_runs(candidates[guess->best], guess->best);
   const Answer answer = likely ? *likely : measured_answer(candidates);
   std::lock_guard lock(mutex());
   memory()[key].note(sizes, answer);

@@ -1,7 +1,6 @@
 #include "trace/sure_sizes.h"
 
 #include "graph/operators.h"
-#include "graph/visit.h"
 
 #include <algorithm>
 #include <string_view>

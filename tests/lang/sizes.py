@@ -96,12 +96,13 @@ def sizes_that_are_new():
         return torch.relu(torch.relu(torch.relu(x @ w) @ w) @ w) @ w
 
     assert segments(products, [(rows(n, 1536),) for n in (40, 50, 60, 50, 60, 70)]) == 2
-    x = rows(80, 1536)
+    # A lowering that a busy machine held up puts it off for a few sizes.
+    new = [(rows(n, 1536),) for n in range(80, 96)]
     dynrun.reset_stats()
-    [result] = on_each(products, [(x,)])
+    results = on_each(products, new)
     assert dynrun.stats()["compile_seconds"] > 0
     with dynrun.disable():
-        torch.testing.assert_close(result, products(x))
+        torch.testing.assert_close(results, [products(*given) for given in new])
 
 
 def loops_around_a_large_model():
