@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+import warnings
 
 import dynrun
 import torch
@@ -98,6 +99,34 @@ def test_dynamos_own_words():
     torch._dynamo.reset()
     fast(torch.ones(2))
     assert len(graphs.modules) == 6
+
+
+def test_dynamo_sees_nothing_of_dynrun():
+    """Dynamo itself, asked for by name, does not trace what dynrun put in its place."""
+    import torch._dynamo
+
+    def f(x):
+        y = x + 1
+        print("one break")
+        return y * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = torch._dynamo.explain(f)(torch.ones(3))
+    assert (told.graph_count, told.graph_break_count) == (2, 1)
+
+
+def test_stances():
+    graphs = Graphs()
+    f = torch.compile(lambda x: x.sin() + 1, backend=graphs)
+    x = torch.ones(2)
+    with torch.compiler.set_stance("force_eager"):
+        for _ in range(3):
+            same(f(x), x.sin() + 1)
+    assert not graphs.modules
+    for _ in range(3):
+        same(f(x), x.sin() + 1)
+    assert len(graphs.modules) == 1
 
 
 def test_settings_are_named():

@@ -23,10 +23,16 @@ def settings():
         value = getattr(entry, "user_override", None)
         if isinstance(value, (bool, int, float, str)) and value != getattr(entry, "default", None):
             found[name] = value
-    for name in found.keys() - HONOURED - SILENT - told:
-        told.add(name)
-        print(f"dynrun: torch._dynamo.config.{name} is ignored: it is about how torch.compile records, which dynrun does in its own way", file=sys.stderr)
+    for name in found.keys() - HONOURED - SILENT:
+        tell(f"torch._dynamo.config.{name}")
     return found
+
+
+def tell(what):
+    """Once."""
+    if what not in told:
+        told.add(what)
+        print(f"dynrun: {what} is ignored: it is about how torch.compile records, which dynrun does in its own way", file=sys.stderr)
 
 
 def is_off(found):
@@ -84,7 +90,7 @@ def serve_dynamo():
     import torch._dynamo as dynamo
     from torch._dynamo import decorators, eval_frame
 
-    disable, reset = decorators.disable, dynamo.reset
+    disable, reset, set_stance = decorators.disable, dynamo.reset, decorators._set_stance
 
     @functools.wraps(disable)
     def disable_both(fn=None, recursive=True, *, reason=None, wrapping=True):
@@ -101,6 +107,8 @@ def serve_dynamo():
         @functools.wraps(fn)
         def _fn(*args, **kwargs):
             return dynrun._apart(fn, *args, **kwargs)
+        skip = eval_frame.FrameAction.SKIP  # where Dynamo itself is at work, it looks neither at this function nor at what it calls
+        eval_frame.set_code_exec_strategy(_fn.__code__, eval_frame.FrameExecStrategy(skip, skip))
         _fn._torchdynamo_disable, _fn._torchdynamo_disable_msg, _fn._torchdynamo_orig_callable, _fn._torchdynamo_wrapper_id = True, reason, fn, id(_fn)
         return _fn
 
@@ -109,6 +117,13 @@ def serve_dynamo():
         reset()
         dynrun.reset()
 
+    def set_both_stances(stance):
+        dynrun._part("_wrap").stance.eager = stance.stance == "force_eager"
+        if stance.stance == "fail_on_recompile":
+            tell(f"torch.compiler.set_stance({stance.stance!r})")
+        return set_stance(stance)
+
+    decorators._set_stance = set_both_stances
     for module in (dynamo, decorators):
         module.graph_break = dynrun.graph_break
         module.disable = disable_both

@@ -8,6 +8,7 @@ import weakref
 import dynrun
 import torch
 
+stance = types.SimpleNamespace(eager=False)  # torch.compiler.set_stance("force_eager"): no back end is asked
 modules = weakref.WeakSet()  # of the class below; they become torch's own when torch._dynamo is imported
 
 
@@ -57,7 +58,7 @@ class Context:
             return fn(*args, **kwargs)
 
         def compile_wrapper(*args, **kwargs):
-            return run(*args, **kwargs)
+            return (inside if stance.eager else run)(*args, **kwargs)
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
         plain = self.scope[0] is None
