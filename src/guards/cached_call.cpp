@@ -1,5 +1,7 @@
 #include "guards/cached_call.h"
 
+#include "python/import.h"
+
 namespace dynrun::guards {
 
 using python::Ref;
@@ -30,7 +32,7 @@ struct Wrapper {
 
 PyTypeObject* wrapper_type() {
   static PyTypeObject* type = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_functools"));
+    Ref module = python::import_module("_functools");
     Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "_lru_cache_wrapper") : nullptr);
     PyErr_Clear();
     return reinterpret_cast<PyTypeObject*>(found.release());

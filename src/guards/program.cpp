@@ -6,6 +6,7 @@
 #include "guards/output.h"
 #include "guards/torch_python.h"
 #include "python/compat.h"
+#include "python/import.h"
 #include "python/signals.h"
 #include "python/text.h"
 
@@ -39,9 +40,8 @@ Ref keys_in_order(PyObject* dict) {
 
 bool is_enum_member(PyObject* object) {
   static PyObject* enum_meta = [] {
-    PyObject* module = PyImport_ImportModule("enum");
-    PyObject* meta = module ? PyObject_GetAttrString(module, "EnumMeta") : nullptr;
-    Py_XDECREF(module);
+    const python::Ref module = python::import_module("enum");
+    PyObject* meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
     PyErr_Clear();
     return meta;
   }();

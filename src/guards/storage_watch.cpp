@@ -1,6 +1,7 @@
 #include "guards/storage_watch.h"
 
 #include "guards/torch_python.h"
+#include "python/import.h"
 #include "python/reference.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -69,7 +70,7 @@ void watch_storage_aliases() {
   static bool done = false;
   if (done) return;
   done = true;
-  python::Ref module = python::Ref::steal(PyImport_ImportModule("torch._C"));
+  python::Ref module = python::import_module("torch._C");
   python::Ref base = module ? python::Ref::steal(PyObject_GetAttrString(module.get(), "TensorBase")) : python::Ref();
   if (!base) {
     PyErr_Clear();

@@ -1,5 +1,6 @@
 #include "trace/callables.h"
 
+#include "python/import.h"
 #include "python/reference.h"
 #include "python/text.h"
 
@@ -256,7 +257,7 @@ void add_torch() {
 
 Ref import_path(const std::string& path) {
   auto colon = path.find(':');
-  Ref object = Ref::steal(PyImport_ImportModule(path.substr(0, colon).c_str()));
+  Ref object = python::import_module(path.substr(0, colon).c_str());
   std::string rest = colon == std::string::npos ? "" : path.substr(colon + 1);
   while (object && !rest.empty()) {
     auto dot = rest.find('.');

@@ -1,5 +1,6 @@
 #include "trace/hidden_key.h"
 
+#include "python/import.h"
 #include "python/reference.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -27,7 +28,7 @@ PyMethodDef include_set_method{kName, include_set, METH_NOARGS, nullptr};
 }  // namespace
 
 void hide_recording_key() {
-  const Ref module = Ref::steal(PyImport_ImportModule("torch._C"));
+  const Ref module = python::import_module("torch._C");
   const Ref original = module ? Ref::steal(PyObject_GetAttrString(module.get(), kName)) : Ref();
   const Ref replacement = original ? Ref::steal(PyCFunction_NewEx(&include_set_method, original.get(), nullptr)) : Ref();
   if (!replacement || PyObject_SetAttrString(module.get(), kName, replacement.get()) != 0) PyErr_Clear();

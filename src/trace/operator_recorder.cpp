@@ -595,6 +595,61 @@ void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   graph_->nodes.push_back(std::move(node));
 }
 
+/// Which of the numbers that were given to `torch.tensor` the element of the result is.
+OperatorRecorder::HostArgument* OperatorRecorder::number_at(const at::Tensor& tensor, std::int64_t item) {
+  const at::Scalar now = tensor.dim() == 0 ? tensor.item() : tensor[item].item();
+  for (HostArgument& host : host_arguments) {
+    const bool is_data = host.name.empty() ? host.position == (host_callee == "new_tensor" ? 1 : 0) : host.name == "data";
+    if (!is_data || host.item != item || !takes_place(host, false) || (host.value.isFloatingPoint() && !now.isFloatingPoint())) continue;
+    const bool same = tensor.scalar_type() == at::kFloat ? host.value.to<float>() == now.to<float>() : now.isFloatingPoint() ? host.value.toDouble() == now.toDouble() : host.value.toLong() == now.toLong();
+    if (same) return &host;
+  }
+  return nullptr;
+}
+
+/// `torch.tensor(n)`, `torch.tensor([n, m])` of numbers of each replay: made by operators that take them.
+bool OperatorRecorder::record_numbers(const at::Tensor& tensor) {
+  static const auto full = c10::Dispatcher::singleton().findSchemaOrThrow("aten::full", "");
+  static const auto stack = c10::Dispatcher::singleton().findSchemaOrThrow("aten::stack", "");
+  const bool constructs = host_callee == "tensor" || host_callee == "as_tensor" || host_callee == "new_tensor";
+  const c10::ScalarType type = tensor.scalar_type();
+  const bool holds_any = type == at::kLong || (!wrote_outside_ && (type == at::kFloat || type == at::kDouble));
+  if (host_arguments.empty() || !constructs || !holds_any || tensor.dim() > 1) return false;
+  std::vector<HostArgument*> hosts;
+  for (std::int64_t i = 0; i < tensor.numel(); i++) hosts.push_back(number_at(tensor, tensor.dim() == 0 ? -1 : i));
+  if (std::none_of(hosts.begin(), hosts.end(), [](const HostArgument* host) { return host != nullptr; })) return false;
+  graph::Mode mode;
+  mode.grad_enabled = c10::GradMode::is_enabled();
+  mode.inference = c10::InferenceMode::is_enabled();
+  known_order_.resize(graph_->values.size());
+  known_.erase(tensor.unsafeGetTensorImpl());  // whatever it was before it was filled
+  std::vector<graph::Argument> items;
+  auto add = [&](const c10::OperatorHandle& op, std::vector<graph::Argument> arguments, graph::ValueId result) {
+    graph::Node node{op, std::move(arguments), {}, {-1}, {}, source_};
+    node.mode = mode;
+    node.outputs.push_back(result);
+    note_constants(op, node, false);
+    graph_->nodes.push_back(std::move(node));
+    items.push_back(graph::Argument::reference(result));
+  };
+  const c10::IValue none;
+  for (std::size_t i = 0; i < hosts.size(); i++) {
+    const at::Tensor element = tensor.dim() == 0 ? tensor : tensor[static_cast<std::int64_t>(i)];
+    HostArgument* host = hosts[i];
+    graph::Argument number = !host ? graph::Argument::constant(element.item()) : host->data != graph::kNoValue ? graph::Argument::reference(host->data) : host_input(host->host, host->value, false);
+    if (host) host->bound = true;
+    const std::string name = fmt::format("tensor_{}", graph_->nodes.size());
+    const graph::ValueId result = tensor.dim() == 0 ? result_value(tensor, name) : graph_->add_value({graph::TensorType::of(element.clone()), name});
+    known_order_.resize(graph_->values.size());
+    add(full, {graph::Argument::constant(std::vector<std::int64_t>()), std::move(number), graph::Argument::constant(static_cast<std::int64_t>(type)), graph::Argument::constant(none),
+               graph::Argument::constant(tensor.device()), graph::Argument::constant(none)}, result);
+  }
+  if (tensor.dim() == 0) return true;
+  std::vector<graph::Argument> list = std::exchange(items, {});
+  add(stack, {graph::Argument::list(std::move(list)), graph::Argument::constant(std::int64_t{0})}, result_value(tensor, fmt::format("tensor_{}", graph_->nodes.size())));
+  return true;
+}
+
 void OperatorRecorder::add_literal(const at::Tensor& tensor) {
   const graph::ValueId id = add_input(tensor, graph::InputKind::kParameter, fmt::format("literal_{}", graph_->values.size()));
   constants_.emplace_back(id, tensor);
@@ -695,6 +750,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     bool literal = made_here && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
     op.callBoxed(stack);
     const at::Tensor& result = stack->back().toTensor();
+    if (literal && record_numbers(result)) return;
     if (literal) record_literal(result);
     else refuse(Refusal::kDataDependent, op.schema().name());
     return;

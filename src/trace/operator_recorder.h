@@ -207,6 +207,8 @@ class OperatorRecorder {
   bool fills_with_literal(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   void note_constants(const c10::OperatorHandle& op, const graph::Node& node, bool constant_arguments);
   void record_literal(const at::Tensor& tensor);
+  HostArgument* number_at(const at::Tensor& tensor, std::int64_t item);
+  bool record_numbers(const at::Tensor& tensor);
   bool record_results(const c10::OperatorHandle& op, graph::Node& node, const torch::jit::Stack& stack, std::size_t first);
   graph::ValueId result_value(const at::Tensor& tensor, const std::string& name);
   bool takes_place(const HostArgument& host, bool sized) const;

@@ -322,6 +322,7 @@ class Recorder {
   /// The object takes the place of the operands: the instruction is done.
   Flow give(vm::Activation&, python::Ref object, int slots, bool method = false);
   std::optional<Flow> size_attribute(vm::Activation&, PyObject* owner, PyObject* name, bool method);
+  std::optional<Flow> call_fold(vm::Activation&, CallSite& site, PyObject* callable, PyObject* self);
   std::optional<Flow> call_contiguous(vm::Activation&, CallSite& site, PyObject* self);
   std::optional<Flow> call_size(vm::Activation&, CallSite& site, PyObject* self);
   void settle_sizes(const CallSite& site, CallKind kind, std::string_view name);

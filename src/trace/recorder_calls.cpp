@@ -132,7 +132,8 @@ Flow Recorder::call_function_ex(vm::Activation& activation, const Instruction& i
   if (!resolve(site.callee)) return cut(BreakId::k_unknown_object, Py_TYPE(site.callee)->tp_name);
   if (is_unsettled(positional)) return cut_unsettled(BreakId::k_changing_number, "arguments of a call");
   if (!PyTuple_CheckExact(positional) && !PyList_CheckExact(positional)) {
-    if (!resolve_deep(positional, 0, false)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
+    const bool open_size = is_open_size(positional) && !holds_late(positional);
+    if (!open_size && !resolve_deep(positional, 0, false)) return cut(BreakId::k_opaque_operation, "a call with * of an iterable");
     mutations_++;
     Flow flow = prepare(activation, in, 0, Then::kArguments);
     pending_.count = has_keywords ? 2 : 1;
@@ -318,6 +319,16 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
   bool python_init = init && PyFunction_Check(init);
   bool python_new = maker && Py_TYPE(maker) == &PyStaticMethod_Type && PyFunction_Check(*reinterpret_cast<PyObject**>(maker + 1));
+  if (python_new && !python_init && type->tp_init == PyBaseObject_Type.tp_init && PyType_IsSubtype(type, &PyTuple_Type)) {
+    // A named tuple: what its __new__ makes is not looked at any further.
+    PyObject* function = *reinterpret_cast<PyObject**>(maker + 1);
+    const SourceId path = guards_.read(SourceKind::kWrapped, guards_.read(SourceKind::kTypeAttribute, source, 0, new_name), 0, nullptr);
+    if (!learn_external(function, path)) return cut(BreakId::k_opaque_call, name);
+    site.arguments.insert(site.arguments.begin(), site.callee);
+    site.positional++;
+    site.callee = function;
+    return call_python(activation, in, site);
+  }
   if (python_new && (python_init || type->tp_init == PyBaseObject_Type.tp_init)) {
     // type.__call__ runs __new__ and __init__, which are looked on at like any code that C calls.
     guards_.require_unchanged(type);
@@ -401,6 +412,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (is_class_statement(callable)) return build_class(activation, site);
   if (auto done = call_size(activation, site, self)) return *done;
   if (auto done = call_contiguous(activation, site, self)) return *done;
+  if (auto done = call_fold(activation, site, callable, self)) return *done;
   if (auto done = call_item(activation, site)) return *done;
   if (auto done = call_list(activation, site)) return *done;
   if (auto done = call_array(activation, in, site)) return *done;

@@ -17,7 +17,10 @@ using python::Ref;
 
 namespace {
 
-PyObject* build_class_function() { return PyDict_GetItemString(PyEval_GetBuiltins(), "__build_class__"); }
+PyObject* build_class_function() {
+  static PyObject* const function = import_path("builtins:__build_class__").release();
+  return function;
+}
 
 /// The names that a plain class body calls, all of them built-in descriptors.
 bool is_descriptor_maker(std::string_view name) { return name == "staticmethod" || name == "classmethod" || name == "property"; }

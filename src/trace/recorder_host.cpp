@@ -297,7 +297,7 @@ bool Recorder::holds_hosts(PyObject* object) const {
   const bool hosts = records_sizes() && !hosts_.empty();
   if ((!hosts && late_.empty()) || is_late(object) || !(PyTuple_Check(object) || PyList_CheckExact(object))) return false;
   PyObject** items = PySequence_Fast_ITEMS(object);
-  return std::all_of(items, items + Py_SIZE(object), [this](PyObject* item) { return PyLong_CheckExact(item) && (!is_unsettled(item) || is_data_number(item)); }) &&
+  return std::all_of(items, items + Py_SIZE(object), [this](PyObject* item) { return is_number(item) && (!is_unsettled(item) || is_data_number(item)); }) &&
          std::any_of(items, items + Py_SIZE(object), [&](PyObject* item) { return hosts ? is_host(item) || is_late(item) : is_late(item); });
 }
 

@@ -30,11 +30,7 @@ namespace {
 
 constexpr int kMaxLateDepth = 8;  // of arithmetic: integers stay small enough to become floats
 
-Ref builtin(const char* name) {
-  Ref function = Ref::borrow(PyDict_GetItemString(PyEval_GetBuiltins(), name));
-  PyErr_Clear();
-  return function;
-}
+Ref builtin(const char* name) { return import_path(std::string("builtins:") + name); }
 
 /// A constant integer that every float operation takes.
 bool is_small(PyObject* object) {

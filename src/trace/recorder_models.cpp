@@ -251,7 +251,7 @@ Flow Recorder::model_hash(const ModelledCall& call) {
 Flow Recorder::model_new_tuple(const ModelledCall& call) {
   auto* type = call.argument(0) && PyType_Check(call.argument(0)) ? reinterpret_cast<PyTypeObject*>(call.argument(0)) : nullptr;
   if (!type || !PyType_IsSubtype(type, &PyTuple_Type) || call.site.arguments.size() > 2 || call.site.keyword_names) return opaque(call);
-  if (call.site.arguments.size() == 2 && !resolve_deep(call.argument(1))) return cut(BreakId::k_unknown_object, call.name);
+  if (call.site.arguments.size() == 2 && !resolve_deep(call.argument(1), 0, records_sizes() && holds_hosts(call.argument(1)))) return cut(BreakId::k_unknown_object, call.name);
   if (call.site.arguments.size() == 2 && is_fresh(call.argument(1)) && PyIter_Check(call.argument(1))) mutations_++;
   return go_on(call, Then::kNewTuple);
 }

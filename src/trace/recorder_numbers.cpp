@@ -150,7 +150,7 @@ std::optional<Flow> Recorder::unsized_shape_attribute(vm::Activation& activation
 
 /// `tensor.size()`, `tensor.size(1)`, `len(tensor)`
 std::optional<Flow> Recorder::call_unsized_size(vm::Activation& activation, CallSite& site, PyObject* self) {
-  static const python::Kept len = Ref::borrow(PyDict_GetItemString(PyEval_GetBuiltins(), "len"));
+  static const python::Kept len = import_path("builtins:len");
   const bool length = site.callee == len.get() && site.arguments.size() == 1;
   PyObject* tensor = length ? site.arguments[0] : self;
   if (!is_unsized(tensor) || !guards::is_plain_tensor(tensor) || site.keyword_names || vm::current_machine() != &machine_) return std::nullopt;

@@ -270,7 +270,7 @@ std::optional<Flow> Recorder::call_size(vm::Activation& activation, CallSite& si
   static PyObject* const size = tensor_method("size");
   static PyObject* const numel = tensor_method("numel");
   static PyObject* const nelement = tensor_method("nelement");
-  static const python::Kept len = Ref::borrow(PyDict_GetItemString(PyEval_GetBuiltins(), "len"));
+  static const python::Kept len = import_path("builtins:len");
   if (!sizes_vary() || site.keyword_names) return std::nullopt;
   PyObject* tensor = site.callee == len.get() && site.arguments.size() == 1 ? site.arguments[0] : self;
   if (!tensor || !has_open_sizes(tensor) || !resolve(tensor)) return std::nullopt;
@@ -355,7 +355,8 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
     return;
   }
   const bool passes_on = kind.model == Model::kIsInstance || kind.model == Model::kListAppend || kind.model == Model::kDictGet || kind.model == Model::kDictPop || kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kSetAttribute || kind.model == Model::kWriteFresh || kind.model == Model::kNewTuple;
-  if (passes_on || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
+  static const std::unordered_set<std::string_view> by_iteration = {"enumerate", "zip", "iter", "list", "tuple", "map", "sum"};  // as Tensor.__iter__ does it
+  if (passes_on || by_iteration.count(name) != 0 || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
   if (kind.model == Model::kGetAttribute && site.arguments.size() > 1 && PyUnicode_CheckExact(site.arguments[1])) {
     static const std::unordered_set<std::string_view> sizes = {"shape", "nbytes"};
     if (sizes.count(python::text_of(site.arguments[1])) != 0) fix_sizes();
