@@ -265,6 +265,7 @@ class Recorder {
   at::Tensor array_tensor(PyObject* object) const;
   bool record_all(const std::function<void()>& call);
   std::optional<Flow> call_array(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  std::optional<Flow> fold_numpy_sequence(vm::Activation&, CallSite& site);
   std::optional<Flow> call_numpy(vm::Activation&, CallSite& site);
   std::optional<Flow> fold_numpy(vm::Activation&, const bytecode::Instruction&);
   std::optional<Flow> fold_numpy_unary(vm::Activation&, const bytecode::Instruction&);

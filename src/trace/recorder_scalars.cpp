@@ -4,6 +4,7 @@
 // as the program has asked; what could be one of these is left to the code itself.
 
 #include "guards/numpy_scalar.h"
+#include "guards/torch_python.h"
 #include "trace/callables.h"
 #include "trace/recorder.h"
 
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace dynrun::trace {
 
@@ -78,13 +80,50 @@ bool vanishes(double result, double left, double right) { return result == 0 && 
 
 }  // namespace
 
-bool is_numpy_function(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name) == "numpy.ufunc" && functions().count(object) != 0; }
+/// NumPy's functions of several numbers that may be given as a tuple of integers, none of which has a word to say about them.
+static bool folds_sequence(PyObject* callee) {
+  if (std::string_view(Py_TYPE(callee)->tp_name) != "numpy._ArrayFunctionDispatcher") return false;
+  static const auto* known = [] {
+    auto* table = new std::unordered_set<PyObject*>();
+    for (const char* name : {"prod", "sum", "max", "min"}) {
+      if (Ref object = import_path(std::string("numpy:") + name)) table->insert(object.release());
+    }
+    return table;
+  }();
+  return known->count(callee) != 0;
+}
+
+bool is_numpy_function(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name) == "numpy.ufunc" ? functions().count(object) != 0 : folds_sequence(object); }
+
+/// `np.prod(x.shape[1:])`
+std::optional<Flow> Recorder::fold_numpy_sequence(vm::Activation& activation, CallSite& site) {
+  PyObject* numbers = site.arguments.size() == 1 && !site.keyword_names ? site.arguments[0] : nullptr;
+  const bool is_size = numbers && PyTuple_Check(numbers) && guards::is_torch_constant(numbers);
+  if (!numbers || !(PyTuple_CheckExact(numbers) || PyList_CheckExact(numbers) || is_size)) return std::nullopt;
+  PyObject** items = PySequence_Fast_ITEMS(numbers);
+  if (std::any_of(items, items + Py_SIZE(numbers), [this](PyObject* item) { return !PyLong_CheckExact(item) || is_unsettled(item); }) || !resolve_deep(numbers)) return std::nullopt;
+  double total = 0, product = 1;
+  for (Py_ssize_t i = 0; i < Py_SIZE(numbers); i++) {
+    const std::optional<double> number = is_constant(items[i]) ? number_in(items[i]) : std::nullopt;
+    if (!number) return std::nullopt;
+    total += std::fabs(*number), product *= std::max(1.0, std::fabs(*number));
+  }
+  if (total > guards::kMostExact || product > guards::kMostExact) return std::nullopt;
+  UnrecordedScope unrecorded;
+  Ref result = Ref::steal(PyObject_CallOneArg(site.callee, numbers));
+  if (!result || !guards::is_numpy_scalar(result.get())) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return give(activation, std::move(result), site.slots);
+}
 
 /// `np.sqrt(64)`, `np.float32(0.5)`.
 std::optional<Flow> Recorder::call_numpy(vm::Activation& activation, CallSite& site) {
+  if (folds_sequence(site.callee)) return fold_numpy_sequence(activation, site);
   auto* type = reinterpret_cast<PyTypeObject*>(site.callee);
   const guards::NumpyScalar* made = PyType_Check(site.callee) ? guards::numpy_scalar(type) : nullptr;
-  if ((made == nullptr && !is_numpy_function(site.callee)) || site.keyword_names || site.arguments.size() != 1) return std::nullopt;
+  if ((made == nullptr && functions().count(site.callee) == 0) || site.keyword_names || site.arguments.size() != 1) return std::nullopt;
   PyObject* argument = site.arguments[0];
   if (is_unsettled(argument) || !is_constant(argument)) return std::nullopt;
   const std::optional<double> given = number_in(argument);

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """How many segments functions get whose sizes and counters change. Run as `dynrun tests/lang/sizes.py [--filter=NAME]`."""
 
+import functools
 import gc
+import math
+import operator
 import pathlib
 import resource
 import sys
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "models"))
@@ -404,7 +408,34 @@ def a_shape_in_a_message():
     assert segments(function, [(rows(n),) for n in (3, 4, 5, 9, 2, 17)]) == 2
 
 
-CASES = [sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+class Size(typing.NamedTuple):
+    rows: int
+    columns: int
+
+
+def numbers_that_are_put_together():
+    """What sizes may go through and stay open."""
+    ways = {
+        "prod": lambda x: x.reshape(math.prod(x.shape)),
+        "reduce": lambda x: x.reshape(functools.reduce(operator.mul, x.shape, 1)),
+        "numel": lambda x: x.reshape(x.shape.numel()),
+        "sum": lambda x: x * sum(x.shape) - sum([x.size(0), 1], 3),
+        "max": lambda x: x * max(x.shape) - min([x.size(0), x.size(1), 100]),
+        "starred": lambda x: torch.zeros(*x.shape) + torch.ones(*x.size()[:1], 1) + x,
+        "tensor": lambda x: x * torch.tensor(x.size(0)) + torch.tensor(x.size(1) * 0.5),
+        "tensor of several": lambda x: x.sum() * torch.tensor([x.size(0), 7, x.size(1)]) + torch.tensor(x.shape).prod(),
+        "lengths": lambda x: torch.arange(x.size(0))[None] < torch.tensor([x.size(0), x.size(0) // 2])[:, None],
+        "named": lambda x: x.reshape(Size(*x.shape).columns, Size(x.size(0), 1).rows),
+        "enumerate": lambda x: sum(row.sum() * i for i, row in enumerate(x[:3])),
+        "zip": lambda x: torch.stack([a * b for a, b in zip(x[:2], x[1:3])]),
+        "list": lambda x: torch.stack(list(x[:3])) + torch.stack(tuple(map(torch.exp, x[:3]))),
+    }
+    for name, way in ways.items():
+        count = segments(way, [(rows(n, width),) for n, width in ((3, 5), (4, 7), (9, 6), (5, 8), (11, 9), (17, 3))])
+        assert count <= 2, (name, count)
+
+
+CASES = [numbers_that_are_put_together, sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
