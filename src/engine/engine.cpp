@@ -15,6 +15,7 @@
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
 #include "trace/verify.h"
+#include "vm/hook.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
@@ -180,6 +181,80 @@ void Engine::note_replayed(const trace::EntryPoint& point, std::size_t key, std:
   heat.operators = captured;
   if (captured != 0) heat.fruitless = 0;
   else if (++heat.fruitless >= kMostFruitless && options_.stress == 0) reject(point, key, false, false);
+}
+
+void Engine::suspect(std::size_t key) {
+  if (trials_.suspect(key)) suspect_callers();
+}
+
+/// With all that they call they may be better off.
+void Engine::suspect_callers() {
+  constexpr int kCallers = 6;
+  int left = kCallers;
+  auto* frame = reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame);
+  for (; frame && left > 0; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack || dynrun_is_incomplete(frame)) continue;
+    if (!(frame->code->co_flags & CO_OPTIMIZED)) return;
+    if (frame->owner != python::kOwnedByGenerator) trials_.suspect(heat_key(frame));
+    left--;
+  }
+}
+
+/// On a GPU the time on the host is not what a call takes; with more threads it is not this one's. What the program has asked to be compiled
+/// is not left out.
+bool Engine::may_try() const {
+  const bool plain = options_.stress == 0 && options_.verify == 0 && options_.vm == kDynrunVmAuto && !options_.fullgraph;
+  return plain && marked_.empty() && !Scope::any() && PyThreadState_Get()->tracing == 0 && dynrun_is_only_thread() && !at::globalContext().hasCUDA();
+}
+
+bool Engine::times(python::Frame* frame) {
+  constexpr std::uint32_t kLookedEvery = 1024;  // frames: where they come by the thousand
+  if (++frames_ % kLookedEvery == 0 && !Session::recording_here() && disabled_depth() == 0) suspect_callers();
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if (!trials_.any() || (frame->code->co_flags & kGenerators) || trace::inside_operator() || Session::recording_here() || disabled_depth() > 0) return false;
+  return may_try();
+}
+
+PyObject* Engine::timed(python::Frame* frame, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>& in_cpython) {
+  const std::optional<Trials::Call> call = trials_.next(heat_key(frame), recordings_);
+  if (!call) return as_ever();
+  const double tick = microseconds_a_tick();
+  const std::uint64_t start = report::ticks(), jumps = loops_.passed_jumps();
+  PyObject* result = nullptr;
+  if (call->way == Way::kPlain) {
+    const bool outside = std::exchange(runs_plain_, call->settled);
+    const vm::PlainFrames plain;
+    result = in_cpython();
+    runs_plain_ = outside;
+  } else {
+    result = call->way == Way::kHere ? as_ever() : in_cpython();
+  }
+  constexpr double kJump = 0.15;  // microseconds: what being told of a jump costs, which is over when the function is settled
+  const auto told = static_cast<std::uint64_t>(static_cast<double>(loops_.passed_jumps() - jumps) * kJump / tick);
+  const std::uint64_t all = report::ticks() - start, ticks = all - std::min(all, told);
+  const std::optional<Way> found = result ? trials_.note(*call, ticks, recordings_, tick) : std::nullopt;
+  if (found == Way::kLeft) {
+    Heat& heat = heat_[call->key];
+    heat.rejected = heat.empty = true;
+  }
+  if (found == Way::kPlain) forget_loops();
+  return result;
+}
+
+/// Segments of loops at a script's own level may hold calls of a function that is to run by itself from now on.
+void Engine::forget_loops() {
+  const python::Ref error = python::Ref::steal(PyErr_GetRaisedException());
+  std::vector<std::shared_ptr<trace::Segment>> dying;  // objects that die may run Python code
+  for (auto& [code, entries] : entries_) {
+    for (auto& entry : entries) {
+      if (entry->segments.empty() || entry->point.frames.front().first->object->co_flags & CO_OPTIMIZED) continue;
+      std::move(entry->segments.begin(), entry->segments.end(), std::back_inserter(dying));
+      entry->segments.clear();
+      entry->recordings = entry->failures = entry->plain_steps = 0;
+    }
+  }
+  dying.clear();
+  if (error) PyErr_SetRaisedException(Py_NewRef(error.get()));
 }
 
 bool Engine::stands_alone(python::Frame* frame) const {
@@ -402,6 +477,7 @@ void Engine::count_segment(trace::Segment& segment) {
 }
 
 void Engine::keep(std::unique_ptr<trace::Segment> segment, const std::vector<at::Tensor>& inputs, bool now) {
+  recordings_++;
   count_segment(*segment);
   make_code_of(*segment);
   segment->backend = Scope::here().backend;
@@ -656,6 +732,7 @@ void Engine::forget_segments() {
   auto codes = std::exchange(apart_codes_, {});
   auto backends = std::exchange(backends_, {});
   heat_.clear();
+  trials_.forget();
   backward_apart_ = false;
   apart_.clear();
   gave_operators_.clear();

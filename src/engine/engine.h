@@ -4,6 +4,7 @@
 #include "engine/exports.h"
 #include "engine/loops.h"
 #include "engine/scope.h"
+#include "engine/trials.h"
 #include "report/clock.h"
 #include "report/report.h"
 #include "trace/segment.h"
@@ -70,6 +71,9 @@ class Engine final : public vm::Engine {
   vm::Observer* resuming(vm::Machine& machine, vm::Activation& activation) override;
   vm::Observer* looping(vm::Machine& machine, vm::Activation& activation) override;
   bool resumes_apart(python::Frame* frame) override;
+  bool times(python::Frame* frame) override;
+  bool tries(python::Frame* frame) override { return trials_.tries(heat_key(frame)); }
+  PyObject* timed(python::Frame* frame, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>& in_cpython) override;
   void unrecorded(const std::function<void()>& work) override;
   void finished(vm::Machine& machine) override;
   /// Whether the VM shall run this frame.
@@ -84,6 +88,17 @@ class Engine final : public vm::Engine {
   /// A call has replayed segments and run operators. Where the segments held none of them in call after call, the code is left to CPython.
   /// `captured`: how many operators of segments.
   void note_replayed(const trace::EntryPoint& point, std::size_t key, std::uint64_t captured);
+  /// Whether calls and turns may be run in ways that the program has not asked for, and be timed.
+  bool may_try() const;
+  std::uint64_t recordings() const { return recordings_; }
+  bool runs_plain() const { return runs_plain_; }
+  /// Whether the function that the frame calls has been found to be faster in CPython, with all that it calls.
+  bool is_plain(python::Frame* frame) const { return trials_.any() && may_try() && trials_.is_plain(heat_key(frame)); }
+  double microseconds_a_tick() const { return clock_.microseconds(1u << 20) / (1u << 20); }
+  /// A call of the function has recorded nothing, and broke, or held few operators: whether it pays is found out by `timed`.
+  void suspect(std::size_t key);
+  void suspect_callers();
+  void forget_loops();
   /// Whether the function that the frame calls has segments of its own that hold so much that nothing is won by recording it once more with
   /// what is around its call.
   bool stands_alone(python::Frame* frame) const;
@@ -226,6 +241,10 @@ class Engine final : public vm::Engine {
   std::uint64_t operators_before_ = 0;
   std::uint64_t recorded_operators_ = 0, replayed_operators_ = 0;  // since the start
   std::uint64_t replayed_before_ = 0;                              // of these, before the report was reset
+  Trials trials_;
+  bool runs_plain_ = false;  // a function that is to run so from now on
+  std::uint32_t frames_ = 0;      // that CPython has asked for
+  std::uint64_t recordings_ = 0;  // that were kept
   Loops loops_{*this};
 };
 

@@ -20,10 +20,13 @@ namespace {
 constexpr int kMeasuredTurn = 3;  // by then what the loop calls is hot: recorded in its second turn, replayed in its third
 constexpr int kLongLoopTurn = 64;
 constexpr int kMaxFruitless = 3;
+constexpr std::size_t kTimedTurns = 16;
+constexpr double kSettles = 3e5;  // microseconds
 
 /// sys.monitoring's callback: (code, instruction offset, destination offset).
 PyObject* on_jump(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Loops& loops = engine()->loops();
+  if (!vm::sees_frames()) return Py_NewRef(loops.passed() ? loops.disable() : Py_None);
   auto* frame = reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame);
   if (count != 3 || !frame || reinterpret_cast<PyObject*>(frame->code) != arguments[0]) Py_RETURN_NONE;
   bool done = false;
@@ -73,6 +76,10 @@ bool Loops::is_ready() {
 }
 
 bool Loops::is_new(PyCodeObject* code) {
+  // Each frame that CPython runs asks. A version is a code object's own, wherever it lies.
+  Seen& seen = seen_[(reinterpret_cast<std::uintptr_t>(code) >> 5) % seen_.size()];
+  if (seen.code == code && seen.version == code->co_version) return false;
+  seen = {code, code->co_version};
   Ref& known = considered_[code];
   if (known && PyWeakref_GET_OBJECT(known.get()) == reinterpret_cast<PyObject*>(code)) return false;
   PyObject* raised = PyErr_GetRaisedException();
@@ -157,13 +164,68 @@ bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {
       *done = loop.stage == Loop::Stage::kLeft;
       return lent;
     }
+    case Loop::Stage::kTried: {
+      time_turn(loop);
+      *done = loop.stage == Loop::Stage::kLeft;
+      return loop.stage != Loop::Stage::kHot || lend(loop, frame);
+    }
     case Loop::Stage::kLeft: *done = true; return true;
   }
   return true;
 }
 
+bool Loops::passed() {
+  passed_++;
+  return engine_.runs_plain();
+}
+
+/// Functions are tried as wholes.
+bool Loops::turned(const bytecode::Code& code, std::int32_t head, bool suspect) {
+  if (code.object->co_flags & CO_OPTIMIZED) return false;
+  CodeLoops& loops = loops_of(&code);
+  auto found = std::find_if(loops.by_head.begin(), loops.by_head.end(), [&](const auto& known) { return known.second.head == head; });
+  if (found == loops.by_head.end() || found->second.tried || found->second.stage != Loop::Stage::kHot) return false;
+  Loop& loop = found->second;
+  const std::uint64_t now = report::ticks(), recordings = engine_.recordings();
+  const bool counts = loop.turned_at != 0 && loop.recordings == recordings;
+  if (counts) {
+    loop.here.push_back(now - loop.turned_at);
+    loop.spent += loop.here.back();
+    loop.suspected += suspect;
+  }
+  loop.turned_at = now;
+  loop.recordings = recordings;
+  if (loop.here.size() < kTimedTurns) return false;
+  const double tick = engine_.microseconds_a_tick(), spent = static_cast<double>(loop.spent) * tick;
+  const bool tries = loop.suspected * 2 > static_cast<int>(kTimedTurns) && typical(loop.here, 0) * tick < kLongest;
+  if (!tries) loop.tried = true;
+  if (tries && spent > kWorthATrial) {
+    loop.stage = Loop::Stage::kTried;
+    loop.tried_at = loop.turned_at = 0;
+    return true;
+  }
+  loop.here.clear();
+  loop.suspected = 0;
+  return false;
+}
+
+/// A turn in CPython is over. What it calls is recorded as ever, and may be tried itself: that takes a while.
+void Loops::time_turn(Loop& loop) {
+  const std::uint64_t now = report::ticks();
+  if (loop.tried_at == 0) loop.tried_at = now;
+  const double passed = static_cast<double>(now - loop.tried_at) * engine_.microseconds_a_tick();
+  if (loop.turned_at != 0 && passed > kSettles) loop.there.push_back(now - loop.turned_at);
+  loop.turned_at = now;
+  if (loop.there.size() < kTimedTurns) return;
+  loop.tried = true;
+  loop.stage = typical(loop.there, 0) < kFaster * typical(loop.here, 0) ? Loop::Stage::kLeft : Loop::Stage::kHot;
+  loop.here.clear();
+  loop.there.clear();
+}
+
 bool Loops::lend(Loop& loop, python::Frame* frame) {
   const std::uint64_t captured = engine_.captured_operators();
+  if (frame->code->co_flags & CO_OPTIMIZED) engine_.suspect(Engine::heat_key(frame));
   vm::Lent lent = vm::run_loop(PyThreadState_Get(), frame, loop.head, loop.last);
   loop.fruitless = engine_.captured_operators() == captured ? loop.fruitless + 1 : 0;
   if (loop.fruitless >= kMaxFruitless) loop.stage = Loop::Stage::kLeft;

@@ -19,6 +19,8 @@ Scope& Scope::here() {
 
 namespace {
 
+bool asked_for = false;
+
 /// Reads a scope's tuple. False with a Python error set.
 bool read_scope(PyObject* tuple, Scope& scope) {
   PyObject *backend, *dynamic;
@@ -28,6 +30,7 @@ bool read_scope(PyObject* tuple, Scope& scope) {
     return false;
   }
   if (!PyArg_ParseTuple(tuple, "OipO", &backend, &fullgraph, &at_once, &dynamic)) return false;
+  asked_for = true;
   scope.backend = engine()->backend_number(backend);
   scope.fullgraph = fullgraph;
   scope.at_once = at_once != 0;
@@ -115,6 +118,8 @@ PyMethodDef forget_method = {"_forget", forget, METH_O, nullptr};
 PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
 
 }  // namespace
+
+bool Scope::any() { return asked_for; }
 
 bool add_scopes(PyObject* module) {
   Ref type = Ref::steal(PyType_FromSpec(&scoped_spec));

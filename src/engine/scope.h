@@ -21,6 +21,8 @@ struct Scope {
   static int backend_of_key(int key) { return key / 4; }
   /// That of the code that runs now.
   static Scope& here();
+  /// Whether the program has asked for one yet.
+  static bool any();
 };
 
 /// Adds to the module `_Scoped(function, scope)`, which calls a function inside a scope, and `_enter(scope)`, which makes a scope

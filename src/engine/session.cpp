@@ -161,6 +161,7 @@ void Session::detach() {
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
+  if (state_ != State::kIdle && !recorded_ && whole_calls && (steps_ > 0 || captured_ < kFewOperators)) engine_.suspect(heat_key_);
   if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_);
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
@@ -188,6 +189,10 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
     PyErr_SetRaisedException(refusal.release());
     return Decision::kRaise;
   }
+  if (&machine == &machine_ && ends_for_trial()) {
+    detach();
+    return Decision::kResume;
+  }
   switch (state_) {
     case State::kRecord: return record(machine, activation, instruction);
     case State::kProbe:
@@ -201,6 +206,15 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
   }
   if (&machine != &machine_) machine.observer = nullptr;
   return Decision::kExecute;
+}
+
+/// At the head of a loop that CPython has lent: whether its turns are to be timed there.
+bool Session::ends_for_trial() {
+  if (!machine_.borrowed || machine_.top != base_ || base_->pc != origin_.frames.back().second || state_ == State::kRecord) return false;
+  const bool suspect = steps_ > 0 || captured_ - captured_at_head_ < kFewOperators;
+  captured_at_head_ = captured_;
+  steps_ = 0;
+  return engine_.may_try() && engine_.loops().turned(*base_->code, base_->pc, suspect);
 }
 
 Decision Session::probe() {
@@ -306,6 +320,7 @@ Session*& Session::recording_here() {
 }
 
 void Session::step(int count) {
+  steps_++;
   state_ = State::kStep;
   steps_left_ = count;
 }
@@ -413,8 +428,8 @@ void Session::end_recording(bool finished) {
 /// In a loop of code that CPython runs: whether a call has just begun that has its segments. Recorded with the loop's whole turn it would
 /// be recorded, and compiled, again for each of its sizes, for each number of turns of a loop inside.
 bool Session::calls_alone(const vm::Activation& called) const {
-  return machine_.borrowed && &called != base_ && called.pc == 0 && called.resumption == vm::Resumption::kNone && engine_.stands_alone(called.frame) &&
-         Engine::handles_tensors(called.frame);
+  if (!machine_.borrowed || &called == base_ || called.pc != 0 || called.resumption != vm::Resumption::kNone) return false;
+  return (engine_.stands_alone(called.frame) && Engine::handles_tensors(called.frame)) || engine_.is_plain(called.frame);
 }
 
 Decision Session::record(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {

@@ -73,6 +73,7 @@ class Session final : public vm::Observer {
   bool ran_no_operator() const;
   std::uint64_t operators_so_far() const;
   void note_break();
+  bool ends_for_trial();
   void close_visit(vm::Activation& activation);
   void run_top_apart();
   bool calls_alone(const vm::Activation& called) const;
@@ -100,6 +101,8 @@ class Session final : public vm::Observer {
   vm::Activation* handed_by_ = nullptr;  // the caller of a frame that was handed to CPython, and where it goes on
   std::int32_t handed_pc_ = 0;
   int steps_left_ = 1;
+  int steps_ = 0;  // breaks that were met, in a loop's turn or since the base began
+  std::uint64_t captured_at_head_ = 0;  // of a loop, when its turn began
   std::vector<const PyTypeObject*> start_classes_;  // of the top frame where the recording began
   trace::TorchState torch_state_;
   int torch_state_uses_ = 0;  // how often its matmul precision may still be taken for the present one

@@ -356,7 +356,7 @@ void Recorder::settle_sizes(const CallSite& site, CallKind kind, std::string_vie
   }
   const bool passes_on = kind.model == Model::kIsInstance || kind.model == Model::kListAppend || kind.model == Model::kDictGet || kind.model == Model::kDictPop || kind.model == Model::kPrint || kind.model == Model::kWarn || kind.model == Model::kSetAttribute || kind.model == Model::kWriteFresh || kind.model == Model::kNewTuple;
   static const std::unordered_set<std::string_view> by_iteration = {"enumerate", "zip", "iter", "list", "tuple", "map", "sum"};  // as Tensor.__iter__ does it
-  if (passes_on || by_iteration.count(name) != 0 || name == "type" || name == "callable" || name.rfind("_has_torch_function", 0) == 0) return;
+  if (passes_on || by_iteration.count(name) != 0 || name == "type" || name == "callable" || name == "_abc_instancecheck" || name.rfind("_has_torch_function", 0) == 0) return;
   if (kind.model == Model::kGetAttribute && site.arguments.size() > 1 && PyUnicode_CheckExact(site.arguments[1])) {
     static const std::unordered_set<std::string_view> sizes = {"shape", "nbytes"};
     if (sizes.count(python::text_of(site.arguments[1])) != 0) fix_sizes();

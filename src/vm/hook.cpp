@@ -17,9 +17,16 @@ bool makes_generator(python::Frame* frame) {
 }
 
 PyObject* evaluate(PyThreadState* thread, python::Frame* frame, int throwing) {
-  if (is_wanted(thread, frame) && bytecode::decode(frame->code)->supported) return run_frame(thread, frame, throwing);
-  count_foreign(thread, frame);
-  return evaluate_in_cpython(thread, frame, throwing, false);
+  auto in_cpython = [&] {
+    count_foreign(thread, frame);
+    return evaluate_in_cpython(thread, frame, throwing, false);
+  };
+  auto as_ever = [&] {
+    const bool here = is_wanted(thread, frame) && bytecode::decode(frame->code)->supported;
+    return here ? run_frame(thread, frame, throwing) : in_cpython();
+  };
+  if (!the_hook.engine || !the_hook.engine->times(frame)) return as_ever();
+  return the_hook.engine->timed(frame, as_ever, in_cpython);
 }
 
 /// Finalisers and callbacks that the garbage collector runs, in the middle of whatever C function looked for signals, are not what the

@@ -116,6 +116,7 @@ Activation* Interpreter::start(python::Frame* frame, Continuation continuation, 
 
 Status Interpreter::began_call() {
   if (observer) return Status::kSwitched;
+  if (the_hook.engine && the_hook.engine->times(top->frame) && the_hook.engine->tries(top->frame)) return Status::kAnew;
   bool plain = the_hook.policy == FramePolicy::kAll && is_untraced(top->code->object);
   if (!top->code->supported || (!plain && !is_wanted(thread, top->frame))) {
     --counters().frames_vm;
@@ -356,6 +357,8 @@ bool Interpreter::settle(Status status) {
       return hand_over();
     case Status::kRefuse:
       return leave_to_cpython();
+    case Status::kAnew:
+      return run_anew();
     case Status::kDone:
       return false;
   }

@@ -18,6 +18,7 @@ enum class Status : std::uint8_t {
   kSwitched,  // machine.top is another activation
   kHandOver,  // give the top frame to CPython's evaluator, at top->pc
   kRefuse,    // the top frame, just pushed, is none that the VM runs: give it to CPython's evaluator
+  kAnew,     // the top frame, just begun, is to be run as though CPython had called it
   kRetreat,   // as kHandOver, but at the instruction that just ran and did nothing
   kDone,      // the machine's result is set, or an error that left the base
 };

@@ -98,6 +98,10 @@ class Engine {
   virtual Observer* looping(Machine&, Activation&) { return nullptr; }
   /// Whether a generator that a machine without an observer is about to resume shall get a machine of its own.
   virtual bool resumes_apart(python::Frame*) { return false; }
+  /// Whether the call of a frame may have to be timed: then `timed` runs it, by one of these.
+  virtual bool times(python::Frame*) { return false; }
+  virtual bool tries(python::Frame*) { return false; }  // one of those
+  virtual PyObject* timed(python::Frame*, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>&) { return as_ever(); }
   /// Runs `work` (signal handlers, the garbage collector: code that is not the program's next) without recording it.
   virtual void unrecorded(const std::function<void()>& work) { work(); }
   /// The machine is done or being unwound; an observer attached to it must let go.
