@@ -8,6 +8,7 @@
 #include "lowering/lower.h"
 #include "lowering/shared.h"
 #include "python/compat.h"
+#include "python/text.h"
 #include "runtime/disk_cache.h"
 #include "runtime/executable.h"
 #include "runtime/undo_log.h"
@@ -218,6 +219,7 @@ bool Engine::times(python::Frame* frame) {
 PyObject* Engine::timed(python::Frame* frame, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>& in_cpython) {
   const std::optional<Trials::Call> call = trials_.next(heat_key(frame), recordings_);
   if (!call) return as_ever();
+  const Ref code = call->settled ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(frame->code));  // the frame does not live as long
   const double tick = microseconds_a_tick();
   const std::uint64_t start = report::ticks(), jumps = loops_.passed_jumps();
   PyObject* result = nullptr;
@@ -233,12 +235,22 @@ PyObject* Engine::timed(python::Frame* frame, const std::function<PyObject*()>& 
   const auto told = static_cast<std::uint64_t>(static_cast<double>(loops_.passed_jumps() - jumps) * kJump / tick);
   const std::uint64_t all = report::ticks() - start, ticks = all - std::min(all, told);
   const std::optional<Way> found = result ? trials_.note(*call, ticks, recordings_, tick) : std::nullopt;
+  if (found) count_left(code.get(), *found, tick);
   if (found == Way::kLeft) {
     Heat& heat = heat_[call->key];
     heat.rejected = heat.empty = true;
   }
   if (found == Way::kPlain) forget_loops();
   return result;
+}
+
+void Engine::count_left(PyObject* object, Way way, double microseconds_a_tick) {
+  auto* code = reinterpret_cast<PyCodeObject*>(object);
+  if (code == nullptr || way == Way::kHere) return;
+  const report::Place place{python::file_of(code->co_filename), code->co_firstlineno, python::text_of(code->co_qualname)};
+  auto is_it = [&](const report::LeftFunction& left) { return left.place.line == place.line && left.place.file == place.file && left.place.function == place.function; };
+  std::erase_if(report_.left_functions, is_it);
+  report_.left_functions.push_back({place, way == Way::kPlain, trials_.took() * microseconds_a_tick, trials_.took_here() * microseconds_a_tick});
 }
 
 /// Segments of loops at a script's own level may hold calls of a function that is to run by itself from now on.

@@ -99,6 +99,7 @@ class Engine final : public vm::Engine {
   void suspect(std::size_t key);
   void suspect_callers();
   void forget_loops();
+  void count_left(PyObject* code, Way way, double microseconds_a_tick);
   /// Whether the function that the frame calls has segments of its own that hold so much that nothing is won by recording it once more with
   /// what is around its call.
   bool stands_alone(python::Frame* frame) const;

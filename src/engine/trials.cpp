@@ -76,6 +76,8 @@ Way Trials::settle(Trial& trial) {
   std::transform(trial.times.begin(), trial.times.end(), took.begin(), [](const auto& times) { return typical(times, kWarmUp); });
   const auto [here, left, plain] = took;
   const Way best = std::min(left, plain) > kFaster * here ? Way::kHere : plain < left ? Way::kPlain : Way::kLeft;
+  took_here_ = here;
+  took_ = took[static_cast<std::size_t>(best)];
   for (auto& times : trial.times) times.clear();
   trial.calls = 0;
   trial.spent = 0;

@@ -58,6 +58,16 @@ Json foreign_json(const std::vector<ForeignFrame>& frames) {
   return list;
 }
 
+Json left_json(const std::vector<LeftFunction>& functions) {
+  Json list = Json::array();
+  for (const LeftFunction& left : functions) {
+    Json object{{"with_calls", left.with_calls}, {"microseconds", left.microseconds}, {"microseconds_here", left.microseconds_here}};
+    add_place(object, left.place);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 }  // namespace
 
 void add_place(Json& object, const Place& place) {
@@ -92,6 +102,7 @@ Json json_of(const Report& report) {
       {"seconds", report.seconds},
       {"replay_microseconds", report.replay_microseconds},
       {"foreign_frames", foreign_json(report.foreign_frames)},
+      {"left_functions", left_json(report.left_functions)},
   };
 }
 

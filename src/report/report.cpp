@@ -163,6 +163,11 @@ std::string to_text(const Report& report) {
     text += fmt::format("    {}x {}\n", frame.count, frame.reason);
     write_place(text, frame.place);
   }
+  if (!report.left_functions.empty()) text += "  functions left to CPython, by the time of their calls:\n";
+  for (const LeftFunction& left : report.left_functions) {
+    text += fmt::format("    {}:{} {}{}: {}, {} here\n", left.place.file, left.place.line, left.place.function, left.with_calls ? " and what it calls" : "",
+                        duration(left.microseconds), duration(left.microseconds_here));
+  }
   return text;
 }
 

@@ -92,6 +92,13 @@ struct ForeignFrame {
   std::uint64_t count = 0;
 };
 
+/// A function that is not worth running here: its calls were timed.
+struct LeftFunction {
+  Place place;
+  bool with_calls = false;  // CPython runs what it calls, too
+  double microseconds = 0, microseconds_here = 0;  // of a call, left to CPython and not
+};
+
 /// The keys of `--stats` and of `dynrun.stats()` are the names of these members.
 struct Report {
   std::uint64_t operators_total = 0;  // top-level operators on any thread, whoever ran them; a replay counts what it stands for
@@ -112,6 +119,7 @@ struct Report {
   std::vector<GraphBreak> graph_breaks;
   std::vector<GuardMiss> guard_misses;
   std::vector<ForeignFrame> foreign_frames;
+  std::vector<LeftFunction> left_functions;
   std::vector<SegmentDetail> details;  // with the edges and the script: where HTML is wanted
   std::vector<Edge> edges;
   std::string script;  // the path of the program's first file

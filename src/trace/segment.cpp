@@ -85,7 +85,11 @@ guards::Miss TorchState::difference(const TorchState& other) const {
   if (autocast != other.autocast || autocast_dtype != other.autocast_dtype) return {"autocast", text(autocast), text(other.autocast), -1};
   if (default_dtype != other.default_dtype) return {"default dtype", c10::toString(default_dtype), c10::toString(other.default_dtype), -1};
   if (deterministic != other.deterministic) return {"deterministic algorithms", text(deterministic), text(other.deterministic), -1};
-  return {"torch state", "", "", -1};
+  if (profiled != other.profiled) return {"a profiler", text(profiled), text(other.profiled), -1};
+  if (calls_back() != other.calls_back()) return {"Python code around operators (modes, hooks of what autograd saves)", text(calls_back()), text(other.calls_back()), -1};
+  if (included != other.included || excluded != other.excluded) return {"transforms of torch.func, and other dispatch keys", fmt::format("{:#x}", included), fmt::format("{:#x}", other.included), -1};
+  if (backends != other.backends) return {"switches of cuDNN, oneDNN and attention", fmt::format("{:#x}", backends), fmt::format("{:#x}", other.backends), -1};
+  return {"torch state", "another one", "this one", -1};
 }
 
 EntryPoint entry_point(vm::Activation* base, vm::Activation* top) {
