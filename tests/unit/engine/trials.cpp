@@ -60,6 +60,16 @@ TEST_CASE("long calls, and those that record, are left as they are", "[trials]")
   CHECK(trials.next(kFunction, 0)->way == Way::kHere);
 }
 
+TEST_CASE("a function that always raises is not tried for ever", "[trials]") {
+  Trials trials;
+  trials.suspect(kFunction);
+  while (trials.next(kFunction, 0)->way == Way::kHere) trials.note({kFunction, Way::kHere, 0}, 500, 0, 1.0);
+  int calls = 0;
+  while (trials.next(kFunction, 0) && calls < 100000) calls++;
+  CHECK(calls < 1000);
+  CHECK(!trials.any());
+}
+
 TEST_CASE("a few slow calls do not count", "[trials]") {
   CHECK(typical({9000, 9000, 10, 5000, 12, 11, 4000, 13}, 2) == Approx(11));
 }
