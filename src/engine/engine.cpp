@@ -96,6 +96,18 @@ bool takes_tensors(python::Frame* frame) {
   return false;
 }
 
+/// Whether the program has begun to use CUDA. The driver itself is not asked: from then on a forked process could not use it.
+bool uses_gpu() {
+  static PyObject* const key = PyUnicode_InternFromString("_initialized");
+  static PyObject* names = nullptr;
+  if (names == nullptr) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.cuda");
+    if (module == nullptr || !PyModule_Check(module)) return false;
+    names = Py_NewRef(PyModule_GetDict(module));
+  }
+  return PyDict_GetItemWithError(names, key) == Py_True;
+}
+
 /// What runs while it lives is neither recorded nor counted, and in no scope.
 struct NotOfProgram {
   NotOfProgram() = default;
@@ -205,7 +217,7 @@ void Engine::suspect_callers() {
 /// is not left out.
 bool Engine::may_try() const {
   const bool plain = options_.stress == 0 && options_.verify == 0 && options_.vm == kDynrunVmAuto && !options_.fullgraph;
-  return plain && marked_.empty() && !Scope::any() && PyThreadState_Get()->tracing == 0 && dynrun_is_only_thread() && !at::globalContext().hasCUDA();
+  return plain && marked_.empty() && !Scope::any() && PyThreadState_Get()->tracing == 0 && dynrun_is_only_thread() && !uses_gpu();
 }
 
 bool Engine::times(python::Frame* frame) {
