@@ -155,6 +155,11 @@ std::size_t Engine::heat_key(python::Frame* frame) {
   return key + static_cast<std::size_t>(Scope::here().key()) * 0x9e3779b97f4a7c15u;
 }
 
+std::size_t Engine::trial_key(python::Frame* frame) {
+  PyObject* closure = frame->function && PyFunction_Check(frame->function) ? PyFunction_GET_CLOSURE(frame->function) : nullptr;
+  return heat_key(frame) ^ (std::hash<const void*>()(closure) * 0x9e3779b97f4a7c15u);
+}
+
 Engine::Engine(const DynrunOptions& options) : options_(options) {}
 
 const Engine::Mark* Engine::mark_of(python::Frame* frame) const {
@@ -208,7 +213,7 @@ void Engine::suspect_callers() {
   for (; frame && left > 0; frame = frame->previous) {
     if (frame->owner == python::kOwnedByCStack || dynrun_is_incomplete(frame)) continue;
     if (!(frame->code->co_flags & CO_OPTIMIZED)) return;
-    if (frame->owner != python::kOwnedByGenerator) trials_.suspect(heat_key(frame));
+    if (frame->owner != python::kOwnedByGenerator) trials_.suspect(trial_key(frame));
     left--;
   }
 }
@@ -229,10 +234,11 @@ bool Engine::times(python::Frame* frame) {
 }
 
 PyObject* Engine::timed(python::Frame* frame, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>& in_cpython) {
-  const std::optional<Trials::Call> call = trials_.next(heat_key(frame), recordings_);
+  const std::optional<Trials::Call> call = trials_.next(trial_key(frame), recordings_);
   if (!call) return as_ever();
   const Ref code = call->settled ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(frame->code));  // the frame does not live as long
   const double tick = microseconds_a_tick();
+  const std::size_t key = heat_key(frame);
   const std::uint64_t start = report::ticks(), jumps = loops_.passed_jumps();
   PyObject* result = nullptr;
   if (call->way == Way::kPlain) {
@@ -249,7 +255,7 @@ PyObject* Engine::timed(python::Frame* frame, const std::function<PyObject*()>& 
   const std::optional<Way> found = result ? trials_.note(*call, ticks, recordings_, tick) : std::nullopt;
   if (found) count_left(code.get(), *found, tick);
   if (found == Way::kLeft) {
-    Heat& heat = heat_[call->key];
+    Heat& heat = heat_[key];
     heat.rejected = heat.empty = true;
   }
   if (found == Way::kPlain) forget_loops();
@@ -736,6 +742,7 @@ int Engine::fullgraph_at(const vm::Machine& machine) const {
 
 void Engine::mark(PyObject* object, DynrunDynamic dynamic, int fullgraph) {
   if (PyMethod_Check(object)) object = PyMethod_GET_FUNCTION(object);
+  vm::see_frames_again();
   marked_[object] = {Ref::steal(PyWeakref_NewRef(object, nullptr)), dynamic, fullgraph};
   if (PyErr_Occurred()) {
     PyErr_Clear();

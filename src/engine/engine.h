@@ -72,7 +72,7 @@ class Engine final : public vm::Engine {
   vm::Observer* looping(vm::Machine& machine, vm::Activation& activation) override;
   bool resumes_apart(python::Frame* frame) override;
   bool times(python::Frame* frame) override;
-  bool tries(python::Frame* frame) override { return trials_.tries(heat_key(frame)); }
+  bool tries(python::Frame* frame) override { return trials_.tries(trial_key(frame)); }
   PyObject* timed(python::Frame* frame, const std::function<PyObject*()>& as_ever, const std::function<PyObject*()>& in_cpython) override;
   void unrecorded(const std::function<void()>& work) override;
   void finished(vm::Machine& machine) override;
@@ -82,6 +82,8 @@ class Engine final : public vm::Engine {
   Entry& entry_at(const trace::EntryPoint& point);
   Entry& entry_at(vm::Activation* base, vm::Activation* top);
   static std::size_t heat_key(python::Frame* frame);
+  /// The same, and what the function closes over: one decorator's code wraps many functions.
+  static std::size_t trial_key(python::Frame* frame);
   Heat& heat_of(python::Frame* frame) { return heat_[heat_key(frame)]; }
   /// The code that starts there is not worth recording: it is left to CPython from now on.
   void reject(const trace::EntryPoint& point, std::size_t key, bool empty, bool unsure);
@@ -93,7 +95,7 @@ class Engine final : public vm::Engine {
   std::uint64_t recordings() const { return recordings_; }
   bool runs_plain() const { return runs_plain_; }
   /// Whether the function that the frame calls has been found to be faster in CPython, with all that it calls.
-  bool is_plain(python::Frame* frame) const { return trials_.any() && may_try() && trials_.is_plain(heat_key(frame)); }
+  bool is_plain(python::Frame* frame) const { return trials_.any() && may_try() && trials_.is_plain(trial_key(frame)); }
   double microseconds_a_tick() const { return clock_.microseconds(1u << 20) / (1u << 20); }
   /// A call of the function has recorded nothing, and broke, or held few operators: whether it pays is found out by `timed`.
   void suspect(std::size_t key);

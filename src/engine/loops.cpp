@@ -225,7 +225,7 @@ void Loops::time_turn(Loop& loop) {
 
 bool Loops::lend(Loop& loop, python::Frame* frame) {
   const std::uint64_t captured = engine_.captured_operators();
-  if (frame->code->co_flags & CO_OPTIMIZED) engine_.suspect(Engine::heat_key(frame));
+  if (frame->code->co_flags & CO_OPTIMIZED) engine_.suspect(Engine::trial_key(frame));
   vm::Lent lent = vm::run_loop(PyThreadState_Get(), frame, loop.head, loop.last);
   loop.fruitless = engine_.captured_operators() == captured ? loop.fruitless + 1 : 0;
   if (loop.fruitless >= kMaxFruitless) loop.stage = Loop::Stage::kLeft;

@@ -1,6 +1,7 @@
 #include "engine/scope.h"
 
 #include "engine/engine.h"
+#include "vm/hook.h"
 #include "python/reference.h"
 #include "trace/callables.h"
 
@@ -31,6 +32,7 @@ bool read_scope(PyObject* tuple, Scope& scope) {
   }
   if (!PyArg_ParseTuple(tuple, "OipO", &backend, &fullgraph, &at_once, &dynamic)) return false;
   asked_for = true;
+  vm::see_frames_again();
   scope.backend = engine()->backend_number(backend);
   scope.fullgraph = fullgraph;
   scope.at_once = at_once != 0;

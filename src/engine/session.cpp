@@ -106,7 +106,7 @@ python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
 
 Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now)
     : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now), origin_(trace::entry_point(&base, &base)),
-      heat_key_(engine.heat_key(base.frame)) {
+      heat_key_(engine.heat_key(base.frame)), trial_key_(engine.trial_key(base.frame)) {
   generator_ = base.frame->owner == python::kOwnedByGenerator;
   operators_before_ = trace::operator_count().load();
 }
@@ -161,7 +161,7 @@ void Session::detach() {
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
-  if (state_ != State::kIdle && !recorded_ && whole_calls && (steps_ > 0 || captured_ < kFewOperators)) engine_.suspect(heat_key_);
+  if (state_ != State::kIdle && !recorded_ && whole_calls && (steps_ > 0 || captured_ < kFewOperators)) engine_.suspect(trial_key_);
   if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_);
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
@@ -416,6 +416,7 @@ void Session::end_recording(bool finished) {
   const trace::EntryPoint begun = segment->entry;
   engine_.keep(std::move(segment), recorder->inputs(), compile_now_ || Scope::here().at_once);
   Entry& kept = engine_.entry_at(begun);
+  if (kept.segments.empty()) return;  // objects that died have run Python code
   if ((refusal_ = engine_.take_error())) {
     kept.recordings--;
     std::shared_ptr<trace::Segment> useless = std::move(kept.segments.front());  // dies last

@@ -89,7 +89,7 @@ class Session final : public vm::Observer {
   std::unique_ptr<trace::Recorder> recorder_;
   std::optional<trace::RecordingScope> scope_;
   trace::EntryPoint origin_;
-  std::size_t heat_key_;
+  std::size_t heat_key_, trial_key_;
   bool recorded_ = false;
   bool whole_ = false;  // the base was seen from its start to its return
   std::uint64_t operators_before_ = 0;  // run by the process until the base began

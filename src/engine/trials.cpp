@@ -13,6 +13,7 @@ constexpr std::size_t kWarmUp = 8;      // calls: what a function that CPython r
 constexpr std::size_t kTimed = 16;      // calls of each way
 constexpr int kMostCalls = 3 * 10 * static_cast<int>(kWarmUp + kTimed);
 constexpr double kWaitGrows = 40;
+constexpr std::size_t kMostFunctions = 4096;
 
 }  // namespace
 
@@ -24,6 +25,7 @@ double typical(const std::vector<std::uint64_t>& times, std::size_t warm_up) {
 }
 
 bool Trials::suspect(std::size_t key) {
+  if (trials_.size() >= kMostFunctions) forget();  // a program makes them without end
   const bool is_new = trials_.try_emplace(key).second;
   counted_ += is_new;
   return is_new;

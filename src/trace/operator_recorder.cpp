@@ -601,7 +601,7 @@ OperatorRecorder::HostArgument* OperatorRecorder::number_at(const at::Tensor& te
   for (HostArgument& host : host_arguments) {
     const bool is_data = host.name.empty() ? host.position == (host_callee == "new_tensor" ? 1 : 0) : host.name == "data";
     if (!is_data || host.item != item || !takes_place(host, false) || (host.value.isFloatingPoint() && !now.isFloatingPoint())) continue;
-    const bool same = tensor.scalar_type() == at::kFloat ? host.value.to<float>() == now.to<float>() : now.isFloatingPoint() ? host.value.toDouble() == now.toDouble() : host.value.toLong() == now.toLong();
+    const bool same = tensor.scalar_type() == at::kFloat ? static_cast<float>(host.value.toDouble()) == static_cast<float>(now.toDouble()) : now.isFloatingPoint() ? host.value.toDouble() == now.toDouble() : host.value.toLong() == now.toLong();
     if (same) return &host;
   }
   return nullptr;

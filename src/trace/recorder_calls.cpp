@@ -53,6 +53,15 @@ bool calculates(const std::string& name) {
   return names.count(name) != 0;
 }
 
+/// The __new__ that collections.namedtuple writes: `lambda _cls, a, b: _tuple_new(_cls, (a, b))`.
+bool makes_named_tuple(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  PyObject* maker = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "_tuple_new");
+  const bool of_tuple = maker && PyCFunction_CheckExact(maker) && PyCFunction_GET_SELF(maker) == reinterpret_cast<PyObject*>(&PyTuple_Type);
+  return of_tuple && PyTuple_GET_SIZE(code->co_names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, 0), "_tuple_new") == 0 &&
+         PyUnicode_CompareWithASCIIString(code->co_name, "<lambda>") == 0;
+}
+
 /// The slot wrapper type.__call__, borrowed.
 PyObject* type_call() {
   static PyObject* const name = PyUnicode_InternFromString("__call__");
@@ -319,8 +328,8 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
   bool python_init = init && PyFunction_Check(init);
   bool python_new = maker && Py_TYPE(maker) == &PyStaticMethod_Type && PyFunction_Check(*reinterpret_cast<PyObject**>(maker + 1));
-  if (python_new && !python_init && type->tp_init == PyBaseObject_Type.tp_init && PyType_IsSubtype(type, &PyTuple_Type)) {
-    // A named tuple: what its __new__ makes is not looked at any further.
+  if (python_new && !python_init && type->tp_init == PyBaseObject_Type.tp_init && PyType_IsSubtype(type, &PyTuple_Type) && makes_named_tuple(*reinterpret_cast<PyObject**>(maker + 1))) {
+    // What it makes is of this very class, and not looked at any further.
     PyObject* function = *reinterpret_cast<PyObject**>(maker + 1);
     const SourceId path = guards_.read(SourceKind::kWrapped, guards_.read(SourceKind::kTypeAttribute, source, 0, new_name), 0, nullptr);
     if (!learn_external(function, path)) return cut(BreakId::k_opaque_call, name);

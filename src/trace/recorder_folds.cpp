@@ -44,8 +44,9 @@ Fold fold_of(PyObject* callee, const std::vector<PyObject*>& arguments, PyObject
   if ((callee == min || callee == max) && arguments.size() == 1) return {-1, callee, arguments[0], nullptr};
   if (callee == reduce && (arguments.size() == 2 || arguments.size() == 3) && operator_of(arguments[0]) >= 0)
     return {operator_of(arguments[0]), nullptr, arguments[1], arguments.size() == 3 ? arguments[2] : nullptr};
-  PyObject* size = self || arguments.empty() ? self : arguments[0];
-  if (size && PyTuple_Check(size) && is_method(callee, numel)) return {NB_MULTIPLY, nullptr, size, one};
+  PyObject* size = self ? self : arguments.size() == 1 ? arguments[0] : nullptr;
+  const bool alone = arguments.empty() || (arguments.size() == 1 && arguments[0] == size);
+  if (size && alone && PyTuple_Check(size) && guards::is_torch_constant(size) && is_method(callee, numel)) return {NB_MULTIPLY, nullptr, size, one};
   return {};
 }
 

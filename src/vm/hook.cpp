@@ -73,7 +73,13 @@ PlainFrames::PlainFrames() : off_(sees_frames() && the_hook.policy != FramePolic
 }
 
 PlainFrames::~PlainFrames() {
-  if (off_ && the_hook.installed) dynrun_set_hook(&hook);
+  if (off_) see_frames_again();
+}
+
+void see_frames_again() {
+  auto installed = reinterpret_cast<void*>(_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()));
+  // Another one's, which it left there, stays.
+  if (the_hook.installed && installed == reinterpret_cast<void*>(&_PyEval_EvalFrameDefault)) dynrun_set_hook(&hook);
 }
 
 void set_engine(Engine* engine) {

@@ -20,4 +20,7 @@ class PlainFrames {
   bool off_;
 };
 
+/// From here on CPython asks for new frames again, whatever is to run plain: what runs next is to be recorded.
+void see_frames_again();
+
 }  // namespace dynrun::vm

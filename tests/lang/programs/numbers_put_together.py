@@ -83,6 +83,30 @@ def with_other_builtins(x, step):
     return space["apart"](x, step % 3)
 
 
+class Kept(Pair):
+    """Its __new__ makes one of a class that has an __init__, which then runs."""
+
+    def __new__(cls, *values):
+        return Pair.__new__(Noting, *values)
+
+
+class Noting(Kept):
+    made = []
+
+    def __init__(self, *values):
+        self.made.append(values)
+
+
+def refused(x, step):
+    x, pair, said = x + x.shape[0], Kept(step, 2), []
+    for call in (lambda: x.shape.numel(3), lambda: torch.Size.numel((x.shape[0], 3)), lambda: torch.Size.numel(x.shape, x.shape), lambda: max(x.shape, 3)):
+        try:
+            said.append(call())
+        except TypeError as error:
+            said.append(str(error))
+    return said, len(Noting.made), type(pair).__name__, torch.tensor([1e300, 2e300, 3e39, 4.5, 1e300, -1e300][step]), torch.tensor([10.0**(36 + step), 1.5])
+
+
 def show(value):
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)} {value.sum().item():.3f}"
@@ -91,7 +115,7 @@ def show(value):
     return f"{type(value).__name__} {value}"
 
 
-for function in (named, together, in_tensors, by_iteration, with_numpy, with_other_builtins):
+for function in (refused, named, together, in_tensors, by_iteration, with_numpy, with_other_builtins):
     for step in range(6):
         rows = 4 if step < 2 else 4 + 2 * step
         x = torch.arange(rows * 6, dtype=torch.float32).reshape(rows, 6) / 10
