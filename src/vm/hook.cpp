@@ -69,17 +69,21 @@ bool sees_frames() {
 }
 
 PlainFrames::PlainFrames() : off_(sees_frames() && the_hook.policy != FramePolicy::kAll && !the_hook.stress && dynrun_is_only_thread()) {
-  if (off_) dynrun_set_hook(nullptr);
+  if (!off_) return;
+  dynrun_set_hook(nullptr);
+  the_hook.plain = true;
 }
 
 PlainFrames::~PlainFrames() {
-  if (off_) see_frames_again();
+  if (!off_) return;
+  see_frames_again();
+  the_hook.plain = false;
 }
 
 void see_frames_again() {
   auto installed = reinterpret_cast<void*>(_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()));
-  // Another one's, which it left there, stays.
-  if (the_hook.installed && installed == reinterpret_cast<void*>(&_PyEval_EvalFrameDefault)) dynrun_set_hook(&hook);
+  // Another one's, which it left there, stays; and a tracer's frames see none.
+  if (the_hook.plain && the_hook.installed && installed == reinterpret_cast<void*>(&_PyEval_EvalFrameDefault)) dynrun_set_hook(&hook);
 }
 
 void set_engine(Engine* engine) {

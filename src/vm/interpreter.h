@@ -113,6 +113,7 @@ struct Hook {
   Counters counters;
   bool stress = false;
   bool installed = false;
+  bool plain = false;  // PlainFrames have taken it off
 };
 extern Hook the_hook;
 
