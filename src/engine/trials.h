@@ -29,7 +29,7 @@ class Trials {
  public:
   /// One call that is timed.
   struct Call {
-    std::size_t key;  // of the function: Engine::heat_key
+    std::size_t key;  // of the function: Engine::trial_key
     Way way;
     std::uint64_t recordings;  // that had been made when it began
     bool settled = false;      // it is no trial

@@ -76,6 +76,15 @@ std::optional<double> computed(int op, double left, double right) {
   }
 }
 
+/// What NumPy's function gives for the argument, unrecorded; null where that is no number of NumPy's.
+Ref number_from(PyObject* callee, PyObject* argument) {
+  UnrecordedScope unrecorded;
+  Ref result = Ref::steal(PyObject_CallOneArg(callee, argument));
+  if (result && guards::is_numpy_scalar(result.get())) return result;
+  PyErr_Clear();
+  return {};
+}
+
 bool vanishes(double result, double left, double right) { return result == 0 && left != 0 && right != 0 && left != right; }
 
 }  // namespace
@@ -109,13 +118,8 @@ std::optional<Flow> Recorder::fold_numpy_sequence(vm::Activation& activation, Ca
     total += std::fabs(*number), product *= std::max(1.0, std::fabs(*number));
   }
   if (total > guards::kMostExact || product > guards::kMostExact) return std::nullopt;
-  UnrecordedScope unrecorded;
-  Ref result = Ref::steal(PyObject_CallOneArg(site.callee, numbers));
-  if (!result || !guards::is_numpy_scalar(result.get())) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  return give(activation, std::move(result), site.slots);
+  Ref result = number_from(site.callee, numbers);
+  return result ? std::optional(give(activation, std::move(result), site.slots)) : std::nullopt;
 }
 
 /// `np.sqrt(64)`, `np.float32(0.5)`.
@@ -131,13 +135,8 @@ std::optional<Flow> Recorder::call_numpy(vm::Activation& activation, CallSite& s
   const double expected = made ? *given : functions().at(site.callee)(*given);
   if (!std::isfinite(expected) || !holds(argument, expected) || !holds(argument, *given)) return std::nullopt;
   if (made ? !(made->boolean ? expected >= 0 : holds(type, expected)) : expected == 0 && *given != 0 && std::fabs(*given) < 1e-3) return std::nullopt;
-  UnrecordedScope unrecorded;
-  Ref result = Ref::steal(PyObject_CallOneArg(site.callee, argument));
-  if (!result || !guards::is_numpy_scalar(result.get())) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  return give(activation, std::move(result), site.slots);
+  Ref result = number_from(site.callee, argument);
+  return result ? std::optional(give(activation, std::move(result), site.slots)) : std::nullopt;
 }
 
 /// An operator on constants, one of NumPy's at least.
