@@ -69,7 +69,7 @@ void ClaimContext::give_up_constant(ValueId id) {
 }
 
 Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
-                const std::function<bool(ValueId, ValueId)>& allow_addend) {
+                const std::function<bool(ValueId, ValueId)>& allow_addend, bool sums) {
   Tail tail;
   std::vector<std::int32_t> group = {node};
   ValueId value = context.node(node).outputs[0];
@@ -101,8 +101,8 @@ Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
   }
   if (reader >= 0) {
     tail.epilogue = match_epilogue(context.node(reader));
-    // oneDNN applies no other function behind a sum.
-    if (tail.epilogue && tail.addend != graph::kNoValue && tail.epilogue->unary.name != "relu") tail.epilogue.reset();
+    sums = sums || tail.addend != graph::kNoValue;
+    if (tail.epilogue && sums && tail.epilogue->unary.name != "relu") tail.epilogue.reset();
     if (tail.epilogue) append(reader);
   }
   return tail;

@@ -77,9 +77,10 @@ struct Tail {
 };
 
 enum class TailForm { kUnaryOnly, kAddOrUnary, kAddThenRelu };
-/// `allow_addend` says whether a value may be the addend (layout, type).
+/// `allow_addend` says whether a value may be the addend (layout, type). `sums`: the operator itself is computed as a sum, behind
+/// which oneDNN applies relu alone.
 Tail match_tail(const ClaimContext& context, std::int32_t node, TailForm form,
-                const std::function<bool(ValueId addend, ValueId sum)>& allow_addend);
+                const std::function<bool(ValueId addend, ValueId sum)>& allow_addend, bool sums = false);
 
 // The matchers, one file each; null when the node is not theirs.
 std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index);

@@ -2,6 +2,7 @@
 
 #include "lowering/extern/claim.h"
 #include "lowering/extern/convolution_call.h"
+#include "lowering/extern/convolution_parts.h"
 #include "lowering/extern/packed_weights.h"
 
 #include <ATen/Functions.h>
@@ -12,7 +13,7 @@ namespace {
 
 struct ConvolutionPlan {
   onednn::ConvolutionGeometry geometry;
-  at::Tensor packed;
+  std::vector<at::Tensor> packed;  // the weight's parts
   std::optional<at::Tensor> bias;
   std::optional<Epilogue> epilogue;
   bool accumulate = false;
@@ -31,11 +32,11 @@ class ConvolutionStep : public runtime::Step {
     const onednn::Unary& unary = plan_.epilogue && !exact ? plan_.epilogue->unary : kNone;
     at::Tensor& output = slots[output_];
     if (plan_.accumulate) {
-      onednn::convolution_add(output, slots[input_], plan_.packed, plan_.bias, plan_.geometry, unary);
+      convolve_add(output, slots[input_], plan_.packed, plan_.bias, plan_.geometry, unary);
       if (exact) output.copy_(plan_.epilogue->exact(output));
       return;
     }
-    at::Tensor result = onednn::convolution(slots[input_], plan_.packed, plan_.bias, plan_.geometry, unary);
+    at::Tensor result = convolve(slots[input_], plan_.packed, plan_.bias, plan_.geometry, unary);
     if (exact) result = plan_.epilogue->exact(result);
     output = conform(std::move(result), plan_.output_type);
   }
@@ -63,9 +64,10 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
            type.strides == context.type(sum).strides && is_channels_last(type) && !context.program.known(addend) &&
            context.program.root(addend) != context.program.root(call->input);
   };
-  Tail tail = match_tail(context, index, TailForm::kAddThenRelu, allow_addend);
+  const bool parts = convolution_parts(context.type(call->weight).sizes, call->geometry.groups) > 1;
+  Tail tail = match_tail(context, index, TailForm::kAddThenRelu, allow_addend, parts);
   if (tail.addend != graph::kNoValue && context.type(tail.result).strides != context.type(tail.addend).strides) {
-    tail = match_tail(context, index, TailForm::kUnaryOnly, allow_addend);
+    tail = match_tail(context, index, TailForm::kUnaryOnly, allow_addend, parts);
   }
   if (!packed_is_faster(context.program, *call, context.type(tail.result))) return std::nullopt;
 
@@ -78,7 +80,8 @@ std::optional<Claim> claim_convolution(ClaimContext& context, std::int32_t index
   plan.epilogue = tail.epilogue;
   plan.accumulate = tail.addend != graph::kNoValue;
   plan.output_type = context.type(tail.result);
-  plan.text = fmt::format("oneDNN convolution{}{}", plan.accumulate ? " + sum" : "",
+  plan.text = fmt::format("oneDNN convolution{}{}{}", plan.packed.size() > 1 ? fmt::format(" in {} parts", plan.packed.size()) : "",
+                          plan.accumulate ? " + sum" : "",
                           tail.epilogue ? " + " + tail.epilogue->unary.name : "");
 
   Claim claim;

@@ -1,6 +1,7 @@
 #include "lowering/extern/convolution_call.h"
 
 #include "lowering/extern/candidates.h"
+#include "lowering/extern/convolution_parts.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/strides.h>
@@ -73,14 +74,16 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
              const std::vector<std::int64_t>& own_input, const std::vector<std::int64_t>& own_output) {
   const TensorType& weight_type = program.graph.type_of(call.weight);
   const auto& g = call.geometry;
+  const std::int64_t parts = convolution_parts(weight_type.sizes, g.groups);
   auto in = [&](const std::vector<std::int64_t>& strides) { return layout_text(input.sizes, strides); };
   auto out = [&](const std::vector<std::int64_t>& strides) { return layout_text(output.sizes, strides); };
-  const Question question{fmt::format("convolution ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}", in(input.strides),
+  const Question question{fmt::format("convolution ({} -> {}; {} -> {}) weight {} stride {} padding {} dilation {} groups {} bias {}{}", in(input.strides),
                                       out(output.strides), in(own_input), out(own_output), fmt::join(weight_type.sizes, "x"), fmt::join(g.stride, "x"),
-                                      fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue),
+                                      fmt::join(g.padding, "x"), fmt::join(g.dilation, "x"), g.groups, call.bias != graph::kNoValue, parts > 1 ? fmt::format(" in {} parts", parts) : ""),
                           input.sizes};
   // Content does not matter to the time (but for denormals): ones are quick to make.
-  at::Tensor own_x, x, weight, packed;
+  at::Tensor own_x, x, weight;
+  std::vector<at::Tensor> packed;
   std::optional<at::Tensor> bias;
   TensorType own_type = output;
   own_type.strides = own_output;
@@ -97,8 +100,10 @@ bool compare(const Program& program, const ConvolutionCall& call, const TensorTy
   };
   auto library = [&] {
     prepare();
-    if (!packed.defined()) packed = onednn::pack_convolution_weight(weight, g, input.sizes);
-    conform(onednn::convolution(x, packed, bias, g, {}), output);
+    for (std::int64_t part = packed.size(); part < parts; ++part) {
+      packed.push_back(onednn::pack_convolution_weight(channel_part(weight, part, parts), g, channel_part_sizes(input.sizes, parts)));
+    }
+    conform(convolve(x, packed, bias, g, {}), output);
   };
   return fastest(question, {{"packed", library}, {"libtorch", own}}) == 0;
 }

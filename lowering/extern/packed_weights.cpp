@@ -1,5 +1,7 @@
 #include "lowering/extern/packed_weights.h"
 
+#include "lowering/extern/convolution_parts.h"
+
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,31 +50,40 @@ class SeenLayouts {
   std::map<std::string, std::map<Sizes, std::string>> seen_;
 };
 
-/// `kind`: all that a layout hangs on but the sizes.
-at::Tensor share(const ClaimContext& context, ValueId result, const std::string& kind, const Sizes& sizes, const std::optional<std::string>& layout,
-                 const std::function<at::Tensor()>& pack) {
+/// `kind`: all that a layout hangs on but the sizes. `part`: which of the weight's parts it is.
+at::Tensor share(const ClaimContext& context, ValueId result, const std::string& kind, const Sizes& sizes, std::int64_t part,
+                 const std::optional<std::string>& layout, const std::function<at::Tensor()>& pack) {
+  auto key = [&](const std::string& of) { return part == 0 ? of : fmt::format("part {}: {}", part, of); };
   if (layout) {
-    if (at::Tensor known = context.known_packed(result, *layout); known.defined()) return known;
+    if (at::Tensor known = context.known_packed(result, key(*layout)); known.defined()) return known;
   }
   const at::Tensor packed = pack();
   const std::string made = onednn::layout_of(packed);
   SeenLayouts::instance().note(kind, sizes, made);
-  return context.packed(result, made, [&] { return packed; });
+  return context.packed(result, key(made), [&] { return packed; });
 }
 
 }  // namespace
 
-at::Tensor packed_convolution(const ClaimContext& context, ValueId result, const at::Tensor& weight, const onednn::ConvolutionGeometry& geometry,
-                              const Sizes& sizes) {
-  const std::string kind = fmt::format("convolution {} stride {} padding {} dilation {} groups {} [{} threads]", fmt::join(weight.sizes(), "x"),
-                                       fmt::join(geometry.stride, "x"), fmt::join(geometry.padding, "x"), fmt::join(geometry.dilation, "x"),
-                                       geometry.groups, at::get_num_threads());
-  return share(context, result, kind, sizes, SeenLayouts::instance().at(kind, sizes), [&] { return onednn::pack_convolution_weight(weight, geometry, sizes); });
+std::vector<at::Tensor> packed_convolution(const ClaimContext& context, ValueId result, const at::Tensor& weight, const onednn::ConvolutionGeometry& geometry,
+                                           const Sizes& sizes) {
+  const std::int64_t parts = convolution_parts(weight.sizes(), geometry.groups);
+  const Sizes part_sizes = channel_part_sizes(sizes, parts);
+  std::vector<at::Tensor> packed;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const at::Tensor own = channel_part(weight, part, parts);
+    const std::string kind = fmt::format("convolution {} stride {} padding {} dilation {} groups {} [{} threads]", fmt::join(own.sizes(), "x"),
+                                         fmt::join(geometry.stride, "x"), fmt::join(geometry.padding, "x"), fmt::join(geometry.dilation, "x"),
+                                         geometry.groups, at::get_num_threads());
+    packed.push_back(share(context, result, kind, part_sizes, part, SeenLayouts::instance().at(kind, part_sizes),
+                           [&] { return onednn::pack_convolution_weight(own, geometry, part_sizes); }));
+  }
+  return packed;
 }
 
 at::Tensor packed_linear(const ClaimContext& context, ValueId result, const at::Tensor& weight, std::int64_t rows) {
   const std::string kind = fmt::format("linear {} [{} threads]", fmt::join(weight.sizes(), "x"), at::get_num_threads());
-  return share(context, result, kind, {rows}, SeenLayouts::instance().around(kind, rows), [&] { return onednn::pack_linear_weight(weight, rows); });
+  return share(context, result, kind, {rows}, 0, SeenLayouts::instance().around(kind, rows), [&] { return onednn::pack_linear_weight(weight, rows); });
 }
 
 }  // namespace dynrun::lowering

@@ -7,9 +7,9 @@
 
 namespace dynrun::lowering {
 
-/// The weight of the convolution with this result, for inputs of `sizes`.
-at::Tensor packed_convolution(const ClaimContext& context, ValueId result, const at::Tensor& weight, const onednn::ConvolutionGeometry& geometry,
-                              const std::vector<std::int64_t>& sizes);
+/// The parts of the weight of the convolution with this result, for inputs of `sizes`.
+std::vector<at::Tensor> packed_convolution(const ClaimContext& context, ValueId result, const at::Tensor& weight, const onednn::ConvolutionGeometry& geometry,
+                                           const std::vector<std::int64_t>& sizes);
 /// The weight, [out, in], of the product with this result, for inputs of `rows` rows.
 at::Tensor packed_linear(const ClaimContext& context, ValueId result, const at::Tensor& weight, std::int64_t rows);
 

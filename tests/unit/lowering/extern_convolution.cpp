@@ -27,7 +27,7 @@ const Shape kShapes[] = {
     {1, 3, 32, 32, 16, 3, 2, 1, 1, 1}, {1, 16, 15, 17, 24, 1, 1, 0, 1, 1}, {2, 32, 14, 14, 32, 3, 1, 1, 1, 32},
     {1, 32, 9, 9, 64, 3, 1, 2, 2, 4},  {1, 7, 11, 5, 13, 3, 2, 0, 1, 1},   {1, 8, 1, 1, 12, 1, 1, 0, 1, 1},
     {1, 1, 28, 28, 6, 5, 1, 2, 1, 1},  {3, 12, 8, 8, 12, 5, 3, 2, 1, 12},  {1, 64, 7, 7, 64, 7, 1, 3, 1, 64},
-    {1, 5, 6, 6, 1, 3, 1, 1, 1, 1},
+    {1, 5, 6, 6, 1, 3, 1, 1, 1, 1},    {2, 256, 6, 5, 32, 3, 1, 1, 1, 1}, {1, 384, 5, 5, 16, 5, 2, 2, 1, 1},
 };
 
 std::string two_convolutions(const Shape& s, const std::string& middle) {
@@ -123,6 +123,22 @@ TEST_CASE("a residual sum is accumulated by the convolution", "[extern]") {
     strange[0][0][1][2][3] = std::numeric_limits<double>::quiet_NaN();
     CHECK(all_close(run_extern(text, inputs, strange), 8));
   }
+}
+
+TEST_CASE("sums of thousands of products are rounded about as libtorch's own kernels round them", "[extern]") {
+  const dynrun::lowering::PreferLibrary prefer;
+  const Shape s = {1, 256, 8, 8, 64, 3, 1, 1, 1, 1};
+  const std::string text = two_convolutions(s, fmt::format("%z: {} = aten::relu(%y)\n", s.output()));
+  const auto inputs = random_inputs(dynrun::graph::parse(text));
+  const ExternRun run = run_extern(text, inputs, inputs);
+  CHECK(claimed(run, "in 2 parts"));
+  std::vector<at::Tensor> exact;
+  for (const at::Tensor& input : inputs) exact.push_back(input.to(at::kDouble));
+  const at::Tensor inner = at::conv2d(exact[0], exact[1], exact[2], 1, 1).relu();
+  const at::Tensor truth = at::conv2d(inner, exact[3]);
+  auto off = [&](const at::Tensor& result) { return (result.to(at::kDouble) - truth).square().mean().sqrt().item<double>(); };
+  // One chain: four times as far off.
+  CHECK(off(run.outputs[0]) < 3.2 * off(run.expected[0]));
 }
 
 TEST_CASE("batch norm is folded into the convolution before it", "[extern]") {
