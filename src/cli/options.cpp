@@ -148,7 +148,7 @@ constexpr std::array kOptions{
     Option{"vm", "=auto|all|off", true, set_vm, "which frames dynrun's VM runs: code that uses torch, all, none"},
     Option{"cache", "=DIR|off", true, set_cache, "where compiled kernels are kept between runs (~/.cache/dynrun/kernels); off: nowhere"},
     Option{"dynamic", "=auto|on|off", true, set_dynamic, "auto (the default): sizes that change are left open; on: all sizes; off: a segment a size"},
-    Option{"fullgraph", "", false, set_fullgraph, "a graph break is an error"},
+    Option{"fullgraph", "", false, set_fullgraph, "a graph break in a forward or in a function of the program's own is an error"},
     Option{"quiet", "", false, set_quiet, "no line on the terminal while something compiles for over a second"},
     Option{"torch-compile", "=serve|keep", true, set_torch_compile, "serve (the default): torch.compile in the script records with dynrun; keep: it stays torch's own"},
     Option{"verify", "", false, set_verify, "run each replay eagerly as well and compare"},

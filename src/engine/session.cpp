@@ -1,5 +1,6 @@
 #include "engine/session.h"
 
+#include "engine/fullgraph.h"
 #include "guards/torch_python.h"
 #include "python/signals.h"
 #include "trace/callables.h"
@@ -76,37 +77,12 @@ guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState
   return segment.shapes && in_full ? segment.shapes->explain_miss(segment, registers) : segment.host.explain_miss(registers, segment.guards);
 }
 
-/// Whether a break is an error here. Of a script's own torch.compile(fullgraph=True) only what torch.compile cannot record either.
-bool must_not_break(const Engine& engine, const vm::Machine& machine, report::BreakId id) {
-  using report::BreakId;
-  if (id == BreakId::k_scope) return false;
-  const int asked_for = engine.fullgraph_at(machine);
-  if (engine.options().fullgraph || asked_for == Scope::kMustNotBreak) return true;
-  return asked_for == Scope::kAsTorch &&
-         (id == BreakId::k_data_dependent_bool || id == BreakId::k_changing_number || id == BreakId::k_asked_for || id == BreakId::k_disabled);
-}
-
-/// What a break raises where there may be none: the class that torch.compile raises, or a RuntimeError for --fullgraph.
-python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
-  const trace::Break why = Engine::of_program(met).value_or(met);
-  const report::BreakInfo& info = report::break_info(why.id);
-  const std::string text = fmt::format("{}: {}{}{} at {}:{} in {} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ", why.detail,
-                                       why.line.file, why.line.line, why.line.function, info.cure);
-  // Its constructor is Python code, which is not the program's.
-  const Scope outside = std::exchange(Scope::here(), Scope());
-  const Quiet quiet;
-  python::Ref kind = asked_for ? trace::import_path("torch._dynamo.exc:Unsupported") : python::Ref();
-  PyErr_Clear();
-  python::Ref error = python::Ref::steal(PyObject_CallFunction(kind ? kind.get() : PyExc_RuntimeError, "s", text.c_str()));
-  Scope::here() = outside;
-  return error ? error : python::Ref::steal(PyErr_GetRaisedException());
-}
-
 }  // namespace
 
 Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, bool compile_now)
     : engine_(engine), machine_(machine), base_(&base), compile_now_(compile_now), origin_(trace::entry_point(&base, &base)),
-      heat_key_(engine.heat_key(base.frame)), trial_key_(engine.trial_key(base.frame)) {
+      heat_key_(engine.heat_key(base.frame)), trial_key_(engine.trial_key(base.frame)),
+      in_constructor_(engine.options().fullgraph && constructs(base.frame)) {
   generator_ = base.frame->owner == python::kOwnedByGenerator;
   operators_before_ = trace::operator_count().load();
 }
@@ -183,7 +159,8 @@ Decision Session::before(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
-  if (refusal_ && &machine == &machine_) {
+  // What has no line of its own (the first instruction of an exception's handler) runs: tracebacks show lines.
+  if (refusal_ && &machine == &machine_ && python::has_line(activation.code->object, instruction.offset)) {
     python::Ref refusal = std::move(refusal_);
     detach();
     PyErr_SetRaisedException(refusal.release());
@@ -367,6 +344,22 @@ void Session::start_recording() {
   scope_.emplace(&recorder_->operators());
 }
 
+/// Whether what ended `segment`, which may be null, is an error: it is raised at the next instruction then.
+bool Session::refuses(const trace::Break& met, const trace::Segment* segment) {
+  const Ruling ruling = rule_on(engine_, machine_, met, in_constructor_);
+  if (ruling == Ruling::kBreaks) return false;
+  if (!first_break_) first_break_ = met;
+  const bool ran_operators = captured_ != 0 || (segment && segment->operators != 0) || operators_before_ != trace::operator_count().load();
+  if (ruling == Ruling::kRefusedIfTensor && !ran_operators) return false;
+  refuse(trace::Break(*first_break_));
+  return true;
+}
+
+void Session::refuse(const trace::Break& met) {
+  refusal_ = fullgraph_error(met, engine_.fullgraph_at(machine_) != Scope::kMayBreak);
+  engine_.entry_at(recorded_at_).recordings--;  // it raises as often as it breaks
+}
+
 /// Takes the segment from the recorder, if there is one worth keeping.
 void Session::end_recording(bool finished) {
   scope_.reset();
@@ -385,11 +378,9 @@ void Session::end_recording(bool finished) {
   if (recorder->why() && !goes_on) {
     const std::int32_t row = engine_.count_break(*recorder->why());
     if (segment && !segment->returns && !segment->continues) segment->break_row = row;
-    if (row >= 0 && must_not_break(engine_, machine_, recorder->why()->id)) {
-      refusal_ = fullgraph_error(*recorder->why(), engine_.fullgraph_at(machine_) != Scope::kMayBreak);
-      engine_.entry_at(recorded_at_).recordings--;  // it raises as often as it breaks
-      return;
-    }
+    if (row >= 0 && refuses(*recorder->why(), segment.get())) return;
+  } else if (first_break_ && segment && segment->operators != 0) {
+    return refuse(*first_break_);
   }
   if (!segment) {
     // A generator that breaks is recorded by itself, from yield to yield.

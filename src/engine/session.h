@@ -90,6 +90,7 @@ class Session final : public vm::Observer {
   std::optional<trace::RecordingScope> scope_;
   trace::EntryPoint origin_;
   std::size_t heat_key_, trial_key_;
+  const bool in_constructor_;
   bool recorded_ = false;
   bool whole_ = false;  // the base was seen from its start to its return
   std::uint64_t operators_before_ = 0;  // run by the process until the base began
@@ -111,6 +112,9 @@ class Session final : public vm::Observer {
   std::int32_t gap_break_ = -1;
   std::int32_t last_row_ = -1, last_break_ = -1;  // of the segment that was replayed last, and the break behind it
   trace::EntryPoint recorded_at_;                 // where the recording began
+  bool refuses(const trace::Break& met, const trace::Segment* segment);
+  void refuse(const trace::Break& met);
+  std::optional<trace::Break> first_break_;  // of those that are errors once an operator runs
   python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
 };
 

@@ -37,4 +37,7 @@ inline int shown_line(PyCodeObject* code, int unit) {
   return line > 0 ? line : code->co_firstlineno;
 }
 
+/// Whether a traceback can show a line for the instruction at `unit`.
+inline bool has_line(PyCodeObject* code, int unit) { return PyCode_Addr2Line(code, unit * static_cast<int>(sizeof(std::uint16_t))) >= 0; }
+
 }  // namespace dynrun::python

@@ -28,7 +28,6 @@ Json files_json(const Report& report) {
   for (const GraphBreak& entry : report.graph_breaks) paths.insert(entry.place.file);
   paths.erase(report.script);
   std::vector<std::string> ordered(paths.begin(), paths.end());
-  auto is_library = [](const std::string& path) { return path.find("/site-packages/") != path.npos || path.find("/lib/python3") != path.npos; };
   std::stable_partition(ordered.begin(), ordered.end(), [&](const std::string& path) { return !is_library(path); });
   if (!report.script.empty()) ordered.insert(ordered.begin(), report.script);
   Json files = Json::array();

@@ -171,6 +171,10 @@ std::string to_text(const Report& report) {
   return text;
 }
 
+bool is_library(const std::string& path) {
+  return path.empty() || path.front() == '<' || path.find("/site-packages/") != path.npos || path.find("/dist-packages/") != path.npos || path.find("/lib/python3") != path.npos;
+}
+
 std::string source_line(const std::string& file, int line) {
   const std::string text = raw_line(file, line).value_or("");
   const auto first = text.find_first_not_of(kBlanks);

@@ -134,6 +134,9 @@ std::string to_html(const Report& report);
 /// The report for people (`--explain`): totals, then breaks and guard misses with their source lines, most frequent first.
 std::string to_text(const Report& report);
 
+/// Whether a file is of an installed package or of Python itself, or none at all (code made by a program's text).
+bool is_library(const std::string& path);
+
 /// Line `line` (from 1) of a file without its surrounding blanks; empty where it cannot be read.
 std::string source_line(const std::string& file, int line);
 

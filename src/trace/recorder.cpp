@@ -430,7 +430,10 @@ Flow Recorder::after(vm::Machine& machine, const Instruction& in, bool raised) {
 
 Flow Recorder::cut_afterwards(bool raised) {
   if (raised) {
-    note_break(BreakId::k_raise, "");
+    const Ref leaving = Ref::steal(PyErr_GetRaisedException());
+    PyObject* arrived = machine_.top && machine_.top->stack_depth() > 0 ? machine_.top->peek(1) : nullptr;
+    note_raise(leaving ? leaving.get() : arrived && PyExceptionInstance_Check(arrived) ? arrived : nullptr);
+    if (leaving) PyErr_SetRaisedException(Ref::borrow(leaving.get()).release());
   } else if (!break_) {
     static const BreakId ids[] = {BreakId::k_unknown_object, BreakId::k_unknown_object, BreakId::k_data_dependent_operator, BreakId::k_unsupported_tensor,
                                   BreakId::k_write_then_raise, BreakId::k_opaque_operation, BreakId::k_raise, BreakId::k_write_after_output};

@@ -37,6 +37,7 @@ struct Break {
   graph::SourceLine line;
   int column = -1, end_column = -1;        // of what was met, in UTF-8 bytes of that line from 0; -1: not known, or on several lines
   std::vector<graph::SourceLine> callers;  // innermost first, a dozen at most
+  std::size_t recorded_callers = 0;        // of them, those that were being recorded
 };
 
 /// Built-in helpers (iterators, views, bound methods) that recorded code may make and pass round: they hold nothing but known things.
@@ -607,6 +608,7 @@ class Recorder {
   Flow cut(BreakId id, std::string detail = "");
   Flow cut_here(const char* detail);
   void note_break(BreakId id, std::string detail);
+  void note_raise(PyObject* exception);
   bool finish_at(vm::Activation* top, const Pending* ran, std::int32_t pc);
   Flow cut_afterwards(bool raised);
   void note_versions();

@@ -727,6 +727,63 @@ def torch_launcher(folder):
     check("tensor([1.]) dynrun" in result.stdout and result.status == 0, result)
 
 
+# --- one graph, or an error -----------------------------------------------------------------------------------------------------
+
+@slow
+def fullgraph_of_a_whole_script(folder):
+    """Making models, printing tensors and an optimizer's step are no part of it."""
+    script = write(folder, "train.py", """
+        import torch
+        model = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(8)])
+        optimizer = torch.optim.Adam(model.parameters())
+        def loss_of(x):
+            return model(x).square().mean()
+        for step in range(8):
+            optimizer.zero_grad()
+            loss_of(torch.ones(3, 4)).backward()
+            optimizer.step()
+            print(step, model[0].bias.shape, torch.arange(3.))
+    """)
+    result = dynrun("--fullgraph", script)
+    check(result.status == 0 and result.stdout == dynrun("--vm=off", script).stdout, result)
+
+
+@slow
+def fullgraph_names_the_line(folder):
+    def fails(forward, line, *texts):
+        script = write(folder, "breaks.py", f"""
+            import sys, torch
+            class Net(torch.nn.Module):
+                def forward(self, x):
+                    {forward}
+            net = Net()
+            for _ in range(6): net(torch.ones(3, 4))
+        """)
+        result = dynrun("--fullgraph", script)
+        last = result.stderr.splitlines()[-1]
+        check(result.status == 1 and last.startswith("RuntimeError: --fullgraph: ") and f"breaks.py:{line} in Net.forward" in last, result)
+        check("line -1" not in result.stderr and all(text in last for text in texts), result)
+
+    indent = "\n" + " " * 20
+    fails("return x * 2 if x.sum() > 0 else x", 5, "torch.where")
+    fails(f"try: return x @ torch.ones(7, 7){indent}except RuntimeError: return x * 2", 5, "RuntimeError")
+    fails(f"if x.stride(0) > 0: x = x + sys.getrefcount(x){indent}return x", 5, "getrefcount")
+
+
+@slow
+def fullgraph_leaves_functions_without_operators(folder):
+    script = write(folder, "reads.py", """
+        import torch
+        def size_of(path):
+            with open(path) as file: return len(file.read())
+        for _ in range(30): size_of(__file__)
+        net = torch.nn.Linear(2, 2)
+        for _ in range(6): net(torch.ones(1, 2))
+        print("done")
+    """)
+    check(dynrun("--fullgraph", script).stdout == "done\n", dynrun("--fullgraph", script))
+
+
 # --- compiled kernels on disk -------------------------------------------------------------------------------------------------
 
 FUSED = """

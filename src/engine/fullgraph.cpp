@@ -1,0 +1,72 @@
+#include "engine/fullgraph.h"
+
+#include "engine/scope.h"
+#include "python/text.h"
+#include "trace/callables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dynrun::engine {
+namespace {
+
+bool is_own(const graph::SourceLine& line) { return !report::is_library(line.file); }
+
+bool is_forward(const graph::SourceLine& line) {
+  const std::string_view name = line.function, ending = ".forward";
+  return name.size() > ending.size() && name.substr(name.size() - ending.size()) == ending;
+}
+
+Ruling rule_on_program(const trace::Break& met) {
+  const auto end = met.callers.begin() + static_cast<std::ptrdiff_t>(met.recorded_callers);
+  if (is_forward(met.line) || std::any_of(met.callers.begin(), end, is_forward)) return Ruling::kRefused;
+  return is_own(met.line) || std::any_of(met.callers.begin(), end, is_own) ? Ruling::kRefusedIfTensor : Ruling::kBreaks;
+}
+
+/// Where the program is, told of a break in a library.
+std::string called_from(const trace::Break& met) {
+  if (is_own(met.line)) return "";
+  const auto caller = std::find_if(met.callers.begin(), met.callers.end(), is_own);
+  return caller == met.callers.end() ? "" : fmt::format(", called from {}:{} in {}", caller->file, caller->line, caller->function);
+}
+
+}  // namespace
+
+bool constructs(const python::Frame* base) {
+  for (const python::Frame* frame = base; frame; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack) continue;
+    const std::string_view name = python::text_of(frame->code->co_name);
+    if (name == "__init__" || name == "__new__") return true;
+  }
+  return false;
+}
+
+Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Break& met, bool in_constructor) {
+  using report::BreakId;
+  if (met.id == BreakId::k_scope) return Ruling::kBreaks;
+  const int asked_for = engine.fullgraph_at(machine);
+  if (asked_for == Scope::kMustNotBreak) return Ruling::kRefused;
+  if (engine.options().fullgraph) return in_constructor ? Ruling::kBreaks : rule_on_program(met);
+  const bool refused = asked_for == Scope::kAsTorch &&
+                       (met.id == BreakId::k_data_dependent_bool || met.id == BreakId::k_changing_number || met.id == BreakId::k_asked_for || met.id == BreakId::k_disabled);
+  return refused ? Ruling::kRefused : Ruling::kBreaks;
+}
+
+python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
+  const trace::Break why = Engine::of_program(met).value_or(met);
+  const report::BreakInfo& info = report::break_info(why.id);
+  const std::string text = fmt::format("{}: {}{}{} at {}:{} in {}{} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ",
+                                       why.detail, why.line.file, why.line.line, why.line.function, called_from(why), info.cure);
+  // Its constructor is Python code, which is not the program's.
+  const Scope outside = std::exchange(Scope::here(), Scope());
+  const Quiet quiet;
+  python::Ref kind = asked_for ? trace::import_path("torch._dynamo.exc:Unsupported") : python::Ref();
+  PyErr_Clear();
+  python::Ref error = python::Ref::steal(PyObject_CallFunction(kind ? kind.get() : PyExc_RuntimeError, "s", text.c_str()));
+  Scope::here() = outside;
+  return error ? error : python::Ref::steal(PyErr_GetRaisedException());
+}
+
+}  // namespace dynrun::engine
