@@ -36,7 +36,7 @@ struct Break {
   std::string detail;  // the callee, operator or type met
   graph::SourceLine line;
   int column = -1, end_column = -1;        // of what was met, in UTF-8 bytes of that line from 0; -1: not known, or on several lines
-  std::vector<graph::SourceLine> callers;  // innermost first, a dozen at most
+  std::vector<graph::SourceLine> callers;  // innermost first, 32 at most
   std::size_t recorded_callers = 0;        // of them, those that were being recorded
 };
 

@@ -92,7 +92,7 @@ void Recorder::note_break(BreakId id, std::string detail) {
     break_->column = column;
     break_->end_column = end_column;
   }
-  constexpr std::size_t kMaxCallers = 12;
+  constexpr std::size_t kMaxCallers = 32;  // a model of transformers is 20 deep
   bool recorded = top->frame != base_->frame;
   for (const python::Frame* frame = top->frame->previous; frame && break_->callers.size() < kMaxCallers; frame = frame->previous) {
     if (frame->owner == python::kOwnedByCStack) continue;
