@@ -115,6 +115,17 @@ def _():
     return f
 
 
+@provokes("loop")
+def _():
+    turns = iter(range(1000))
+
+    def f(x):
+        y = x + 1
+        for turn in turns:  # here
+            return y * 2
+    return f
+
+
 @provokes("generator")
 def _():
     async def scaled(x):
