@@ -159,8 +159,12 @@ Decision Session::before(vm::Machine& machine, vm::Activation& activation, const
 }
 
 Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
-  // What has no line of its own (the first instruction of an exception's handler) runs: tracebacks show lines.
-  if (refusal_ && &machine == &machine_ && python::has_line(activation.code->object, instruction.offset)) {
+  if (refusal_ && &machine == &machine_) {
+    // What has no line of its own (the first instruction of an exception's handler) runs: tracebacks show lines.
+    if (!python::has_line(activation.code->object, instruction.offset)) {
+      step(1);
+      return Decision::kExecute;
+    }
     python::Ref refusal = std::move(refusal_);
     detach();
     PyErr_SetRaisedException(refusal.release());
