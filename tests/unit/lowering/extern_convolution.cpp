@@ -7,12 +7,15 @@
 #include <fmt/ranges.h>
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 namespace {
 
 using namespace dynrun::lowering::test;
 
 struct Shape {
   int batch, channels, height, width, filters, kernel, stride, padding, dilation, groups;
+  int products() const { return channels / groups * kernel * kernel; }
   int out(int size) const { return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; }
   std::string input() const { return fmt::format("float32[{}, {}, {}, {}]", batch, channels, height, width); }
   std::string output() const { return fmt::format("float32[{}, {}, {}, {}]", batch, filters, out(height), out(width)); }
@@ -54,6 +57,13 @@ const char* const kEpilogues[] = {
     "aten::clamp(%y, -0.5, 0.5)",
 };
 
+/// Sums of thousands of products are brought to the size of one, that functions which cut them off do not hide how large they were.
+ExternRun run_shape(const Shape& s, const std::string& text) {
+  auto inputs = random_inputs(dynrun::graph::parse(text));
+  if (s.products() > 1000) inputs[1] = inputs[1] / std::sqrt(s.products());
+  return run_extern(text, inputs, inputs);
+}
+
 TEST_CASE("convolutions of many shapes equal the operator", "[extern]") {
   const dynrun::lowering::PreferLibrary prefer;
   for (const Shape& s : kShapes) {
@@ -62,7 +72,7 @@ TEST_CASE("convolutions of many shapes equal the operator", "[extern]") {
           fmt::format("graph\ninput %x: {}\nparameter %weight: {}\nparameter %bias: float32[{}]\n%y: {} = {}\nreturn %y\n",
                       s.input(), s.weight(), s.filters, s.output(), s.call("%x", bias));
       CAPTURE(text);
-      CHECK(all_close(run_extern(text)));
+      CHECK(all_close(run_shape(s, text)));
     }
   }
 }
@@ -74,7 +84,7 @@ TEST_CASE("convolutions with epilogues equal the operators", "[extern]") {
       std::string call = epilogue;
       const std::string text = two_convolutions(s, fmt::format("%z: {} = {}\n", s.output(), call));
       CAPTURE(text);
-      CHECK(all_close(run_extern(text)));
+      CHECK(all_close(run_shape(s, text)));
     }
   }
 }
