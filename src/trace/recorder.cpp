@@ -41,7 +41,7 @@ void watch_tensor_methods(guards::Program& guards) {
 }  // namespace
 
 Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
-    : machine_(machine), base_(base), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards), host_(segment_->host),
+    : machine_(machine), base_(base), base_frame_(base->frame), limits_(limits), segment_(std::make_unique<Segment>()), guards_(segment_->guards), host_(segment_->host),
       entry_state_(TorchState::now()) {
   segment_->entry = entry_point(base, machine.top);
   segment_->state = entry_state_;

@@ -642,6 +642,7 @@ class Recorder {
 
   vm::Machine& machine_;
   vm::Activation* base_;
+  const python::Frame* base_frame_;  // to be compared with only: an exception may have left it
   Limits limits_;
   std::unique_ptr<Segment> segment_;
   guards::Program& guards_;

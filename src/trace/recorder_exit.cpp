@@ -93,12 +93,12 @@ void Recorder::note_break(BreakId id, std::string detail) {
     break_->end_column = end_column;
   }
   constexpr std::size_t kMaxCallers = 32;  // a model of transformers is 20 deep
-  bool recorded = top->frame != base_->frame;
+  bool recorded = top->frame != base_frame_;
   for (const python::Frame* frame = top->frame->previous; frame && break_->callers.size() < kMaxCallers; frame = frame->previous) {
     if (frame->owner == python::kOwnedByCStack) continue;
     break_->callers.push_back({python::file_of(frame->code->co_filename), python::text_of(frame->code->co_qualname), python::line_of(frame)});
     if (recorded) break_->recorded_callers++;
-    recorded = recorded && frame != base_->frame;
+    recorded = recorded && frame != base_frame_;
   }
 }
 
