@@ -41,8 +41,9 @@ void classes_of(vm::Activation& activation, std::vector<const PyTypeObject*>& cl
 bool is_plain(const trace::Segment& segment, const trace::Recorder& recorder) {
   // What an operator refused for its data may be recorded for others of the same classes.
   using report::BreakId;
-  const bool by_class = recorder.why() && (recorder.why()->id == BreakId::k_opaque_call || recorder.why()->id == BreakId::k_opaque_operation ||
-                                           recorder.why()->id == BreakId::k_data_dependent_bool || recorder.why()->id == BreakId::k_generator);
+  const std::optional<BreakId> why = recorder.why() ? std::optional(recorder.why()->id) : std::nullopt;
+  const bool by_class = why == BreakId::k_opaque_call || why == BreakId::k_opaque_operation || why == BreakId::k_loop || why == BreakId::k_data_dependent_bool ||
+                        why == BreakId::k_generator;
   bool same_frames = segment.kept_frames == static_cast<int>(segment.entry.frames.size()) && segment.exit_frames.size() == segment.entry.frames.size();
   return by_class && !segment.returns && !segment.continues && same_frames && segment.frames == 1 && segment.operators == 0 && segment.graph->nodes.empty() &&
          segment.effects.empty() && segment.host_calls.empty() && !segment.sets_autocast && recorder.instructions() <= kMaxPlain;
