@@ -14,7 +14,6 @@
 #include "lowering/shared.h"
 #include "lowering/unsized_kernel.h"
 
-#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 
@@ -82,8 +81,6 @@ std::optional<std::string> reason_to_replay(const graph::Graph& graph, c10::Arra
   const c10::Device device = device_of(graph);
   if (graph.nodes.empty()) return "it has no operators";
   if (!is_served(device)) return "its device is " + device.str();
-  // Whoever runs the graph does so under the same switch (TorchState).
-  if (device.is_cuda() && at::autocast::is_autocast_enabled(at::kCUDA)) return "autocast is on";
   for (const at::Tensor& example : examples) {
     if (example.is_neg() || example.is_conj() || example._is_zerotensor() || !example.has_storage()) return "an input is conjugated, negated or without memory";
   }

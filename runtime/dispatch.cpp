@@ -109,20 +109,26 @@ void take_results(const graph::Node& node, torch::jit::Stack& stack,
 }
 
 ModeGuard::ModeGuard(const graph::Mode& mode)
-    : old_grad_(at::GradMode::is_enabled()),
-      old_autocast_(at::autocast::is_autocast_enabled(at::kCPU)),
-      old_autocast_dtype_(at::autocast::get_autocast_dtype(at::kCPU)) {
+    : old_grad_(at::GradMode::is_enabled()), old_autocast_{autocast_now(at::kCPU), autocast_now(at::kCUDA)} {
   if (c10::InferenceMode::is_enabled() != mode.inference) inference_.emplace(mode.inference);
   at::GradMode::set_enabled(mode.grad_enabled);
-  if (mode.autocast != old_autocast_) at::autocast::set_autocast_enabled(at::kCPU, mode.autocast);
-  if (mode.autocast && mode.autocast_dtype != old_autocast_dtype_)
-    at::autocast::set_autocast_dtype(at::kCPU, mode.autocast_dtype);
+  for (const Autocast& old : old_autocast_) {
+    const bool on = mode.autocast && mode.autocast_device == old.device;
+    set_autocast({old.device, on, on ? mode.autocast_dtype : old.dtype});
+  }
+}
+
+ModeGuard::Autocast ModeGuard::autocast_now(c10::DeviceType device) {
+  return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+}
+
+void ModeGuard::set_autocast(const Autocast& wanted) {
+  if (at::autocast::is_autocast_enabled(wanted.device) != wanted.on) at::autocast::set_autocast_enabled(wanted.device, wanted.on);
+  if (at::autocast::get_autocast_dtype(wanted.device) != wanted.dtype) at::autocast::set_autocast_dtype(wanted.device, wanted.dtype);
 }
 
 ModeGuard::~ModeGuard() {
-  if (at::autocast::is_autocast_enabled(at::kCPU) != old_autocast_) at::autocast::set_autocast_enabled(at::kCPU, old_autocast_);
-  if (at::autocast::get_autocast_dtype(at::kCPU) != old_autocast_dtype_)
-    at::autocast::set_autocast_dtype(at::kCPU, old_autocast_dtype_);
+  for (const Autocast& old : old_autocast_) set_autocast(old);
   inference_.reset();
   at::GradMode::set_enabled(old_grad_);
 }

@@ -5,6 +5,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <array>
 #include <functional>
 
 namespace dynrun::runtime {
@@ -32,8 +33,14 @@ class ModeGuard {
  private:
   std::optional<c10::InferenceMode> inference_;
   bool old_grad_;
-  bool old_autocast_;
-  c10::ScalarType old_autocast_dtype_;
+  struct Autocast {
+    c10::DeviceType device;
+    bool on;
+    c10::ScalarType dtype;
+  };
+  static Autocast autocast_now(c10::DeviceType device);
+  static void set_autocast(const Autocast& wanted);
+  const std::array<Autocast, 2> old_autocast_;
 };
 
 }  // namespace dynrun::runtime

@@ -17,6 +17,7 @@ using graph::ValueId;
 
 constexpr std::int64_t kLargestFold =
     4 << 20;  // bytes; a fold saves one operator and costs memory for as long as the segment lives
+constexpr std::int64_t kMostCasts = std::int64_t{2} << 30;  // bytes of weights in a smaller type, which would be read whole to be cast on each run
 
 class Folder {
  public:
@@ -69,7 +70,8 @@ class Folder {
     for (const Argument& argument : node.arguments) {
       if (!is_known(argument, any)) return false;
     }
-    if (bytes > kLargestFold || is_left_alone(node)) return false;
+    const bool large = bytes > kLargestFold;
+    if ((large && (!is_narrowing(node) || cast_bytes_ + bytes > kMostCasts)) || is_left_alone(node)) return false;
     std::vector<std::pair<ValueId, at::Tensor>> results;
     try {
       runtime::ModeGuard mode(node.mode);
@@ -88,6 +90,7 @@ class Folder {
       if (!tensor.defined() || tensor.sizes() != type.sizes || tensor.scalar_type() != type.dtype) return false;
       if (tensor.strides() != type.strides && type.element_count() > 1) return false;
     }
+    if (large) cast_bytes_ += bytes;
     for (const Argument& argument : node.arguments) mark(argument);
     for (auto& [id, tensor] : results) {
       // A result that is its argument must not keep a parameter alive.
@@ -101,7 +104,13 @@ class Folder {
   /// Uninitialised memory has no value to fold.
   static bool is_left_alone(const Node& node) { return node.op.operator_name().name.find("empty") != std::string::npos; }
 
+  bool is_narrowing(const Node& node) const {
+    if (node.op_name() != "aten::to.dtype" || !node.arguments[0].is_value()) return false;
+    return c10::elementSize(program_.graph.type_of(node.outputs[0]).dtype) < c10::elementSize(program_.graph.type_of(node.arguments[0].value()).dtype);
+  }
+
   Program& program_;
+  std::int64_t cast_bytes_ = 0;
   std::unordered_set<ValueId> keep_;
   bool effect_ = false;
 };

@@ -134,8 +134,18 @@ class Functionaliser {
     return Argument::list(std::move(items));
   }
 
-  Node rename(const Node& node) {
+  /// Compiled code casts weights itself: who runs it knows when it may (trace/autocast.h).
+  static Node with_own_cast(const Node& node) {
+    if (node.op_name() != "dynrun::cached_cast") return node;
+    static const auto convert = c10::Dispatcher::singleton().findSchemaOrThrow("aten::to", "dtype");
     Node out = node;
+    out.op = convert;
+    for (const c10::IValue& rest : {c10::IValue(false), c10::IValue(false), c10::IValue()}) out.arguments.push_back(Argument::constant(rest));
+    return out;
+  }
+
+  Node rename(const Node& node) {
+    Node out = with_own_cast(node);
     for (Argument& argument : out.arguments) argument = rename(argument);
     return out;
   }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string>
 
@@ -25,8 +26,10 @@ class Modes {
  public:
   Modes() = default;
   ~Modes() {
-    at::autocast::set_autocast_enabled(at::kCPU, autocast_);
-    at::autocast::set_autocast_dtype(at::kCPU, dtype_);
+    for (const Autocast& old : autocast_) {
+      at::autocast::set_autocast_enabled(old.device, old.on);
+      at::autocast::set_autocast_dtype(old.device, old.dtype);
+    }
     at::autocast::set_autocast_cache_enabled(cache_);
     for (int nesting = at::autocast::increment_nesting(); nesting > nesting_; nesting = at::autocast::decrement_nesting()) {
     }
@@ -40,8 +43,13 @@ class Modes {
     return at::autocast::decrement_nesting();
   }
   const at::AutoGradMode grad_{at::GradMode::is_enabled()};
-  const bool autocast_ = at::autocast::is_autocast_enabled(at::kCPU), cache_ = at::autocast::is_autocast_cache_enabled();
-  const at::ScalarType dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
+  struct Autocast {
+    c10::DeviceType device;
+    bool on = at::autocast::is_autocast_enabled(device);
+    c10::ScalarType dtype = at::autocast::get_autocast_dtype(device);
+  };
+  const std::array<Autocast, 2> autocast_{Autocast{at::kCPU}, Autocast{at::kCUDA}};
+  const bool cache_ = at::autocast::is_autocast_cache_enabled();
   const int nesting_ = nesting();
 };
 
@@ -153,7 +161,7 @@ std::shared_ptr<runtime::Executable> lower_with(PyObject* lower, const trace::Se
   }
   Ref facts = facts_of(segment);
   const trace::TorchState& state = segment.state;
-  Ref entry = mode_of({state.grad, state.inference, state.autocast, state.autocast_dtype});
+  Ref entry = mode_of({.grad_enabled = state.grad, .inference = state.inference});
   if (!facts || !entry || PyDict_SetItemString(description.get(), "facts", facts.get()) < 0 || PyDict_SetItemString(description.get(), "entry", entry.get()) < 0) return nullptr;
   Ref arguments = arguments_of(*graph, inputs);
   Ref made = arguments ? Ref::steal(PyObject_CallFunctionObjArgs(lower, description.get(), arguments.get(), nullptr)) : Ref();

@@ -87,7 +87,16 @@ bool is_default(const Argument& argument, const c10::Argument& declared) {
 
 Ref value_number(graph::ValueId id) { return id == kNoValue ? none() : number(id); }
 
+/// Back ends see autocast's casts of weights as the casts that they are.
+Ref cast_of(const graph::Node& node) {
+  Ref dtype = dtype_object(node.arguments[1].constant().toScalarType());
+  Ref positional = dtype ? Ref::steal(Py_BuildValue("[OO]", argument_of(node.arguments[0], *c10::TensorType::get()).get(), dtype.get())) : Ref();
+  return tuple(text("aten::to"), text("dtype"), positional, Ref::steal(PyDict_New()), list(node.outputs, value_number), list(node.return_lengths, number), engine::mode_of(node.mode),
+               number(node.source));
+}
+
 Ref node_of(const graph::Node& node) {
+  if (node.op_name() == "dynrun::cached_cast") return cast_of(node);
   const c10::FunctionSchema& schema = node.op.schema();
   std::size_t count = node.arguments.size();
   while (count > 0 && is_default(node.arguments[count - 1], schema.arguments()[count - 1])) count--;
@@ -120,7 +129,8 @@ Ref type_of(const graph::Value& value) {
 }  // namespace
 
 Ref mode_of(const graph::Mode& mode) {
-  return tuple(truth(mode.grad_enabled), truth(mode.inference), truth(mode.autocast), dtype_object(mode.autocast_dtype));
+  const char* device = mode.autocast_device == c10::kCUDA ? "cuda" : "cpu";
+  return tuple(truth(mode.grad_enabled), truth(mode.inference), mode.autocast ? tuple(text(device), dtype_object(mode.autocast_dtype)) : none());
 }
 
 Ref describe(const graph::Graph& graph) {

@@ -17,7 +17,7 @@ namespace dynrun::engine {
 /// in Python.
 python::Ref describe(const graph::Graph& graph);
 
-/// A tuple (grad, inference, autocast, dtype of autocast).
+/// A tuple (grad, inference, autocast's device and dtype, or None).
 python::Ref mode_of(const graph::Mode& mode);
 
 }  // namespace dynrun::engine

@@ -70,6 +70,8 @@ bool leaves_torch_state(vm::Activation& activation, const Instruction& in) {
   }
 }
 
+bool returns(const Instruction& instruction) { return instruction.opcode == bytecode::Opcode::kReturnValue || instruction.opcode == bytecode::Opcode::kReturnConst; }
+
 /// `in_full`: sizes of what is computed are worked out for it, which takes long.
 guards::Miss explain_miss(const trace::Segment& segment, const trace::TorchState& now, const std::vector<guards::EntryFrame>& frames, bool in_full) {
   if (!(segment.state == now)) return segment.state.difference(now);
@@ -131,20 +133,23 @@ void Session::detach() {
   close_gap();
   // Recorded from end to end without one operator: CPython runs such code as well as anybody. (Not so when another state of the
   // world gave a segment, and this one only raised.)
-  if (state_ != State::kIdle && recorded_ && captured_ == 0 && !generator_) {
+  const bool counts = state_ != State::kIdle && state_ != State::kRefused;
+  if (counts && recorded_ && captured_ == 0 && !generator_) {
     Entry& entry = engine_.entry_at(origin_);
     bool fruitless = entry.recordings >= 1 && entry.failures == 0 && entry.segments.empty() && entry.plain_steps == 0;
     if (fruitless && machine_.borrowed) entry.given_up = true;
     else if (fruitless) engine_.reject(origin_, heat_key_, whole_, ran_no_operator());
   }
   const bool whole_calls = !generator_ && !machine_.borrowed && origin_.frames.back().second == 0;
-  if (state_ != State::kIdle && !recorded_ && whole_calls && (steps_ > 0 || captured_ < kFewOperators)) engine_.suspect(trial_key_);
-  if (state_ != State::kIdle && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_);
+  if (counts && !recorded_ && whole_calls && (steps_ > 0 || captured_ < kFewOperators)) engine_.suspect(trial_key_);
+  if (counts && !recorded_ && replayed_ && whole_calls && (captured_ != 0 || !ran_no_operator())) engine_.note_replayed(origin_, heat_key_, captured_);
   state_ = State::kIdle;
   if (recording_here() == this) recording_here() = nullptr;
   if (machine_.observer == this) machine_.observer = nullptr;
   scope_.reset();
-  std::unique_ptr<trace::Recorder> finished = std::move(recorder_);  // what it held may die, with Python code of its own
+  // What these held may die, with Python code of its own.
+  std::unique_ptr<trace::Recorder> finished = std::move(recorder_);
+  python::Ref refused = std::move(refused_);
 }
 
 Decision Session::before(vm::Machine& machine, vm::Activation& activation, const Instruction& instruction) {
@@ -166,10 +171,7 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
       step(1);
       return Decision::kExecute;
     }
-    python::Ref refusal = std::move(refusal_);
-    detach();
-    PyErr_SetRaisedException(refusal.release());
-    return Decision::kRaise;
+    return raise_refusal();
   }
   if (&machine == &machine_ && ends_for_trial()) {
     detach();
@@ -183,11 +185,36 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
     case State::kStep:
       if (torch_state_uses_ > 0 && !leaves_torch_state(activation, instruction)) torch_state_uses_ = 0;
       break;
+    case State::kRefused:
+      if (&activation != base_ || !returns(instruction)) break;
+      return raise_again();
     case State::kWatch:
     case State::kIdle: break;
   }
   if (&machine != &machine_) machine.observer = nullptr;
   return Decision::kExecute;
+}
+
+Decision Session::raise_refusal() {
+  python::Ref refusal = std::move(refusal_);
+  detach();
+  if (!machine_.borrowed) {
+    state_ = State::kRefused;
+    machine_.observer = this;
+    refused_ = refusal;
+  }
+  PyErr_SetRaisedException(refusal.release());
+  return Decision::kRaise;
+}
+
+/// What was asked for did not happen: no handler of the function's own makes it whole.
+Decision Session::raise_again() {
+  python::Ref refused = std::move(refused_);
+  detach();
+  const Quiet quiet;
+  python::Ref noted = python::Ref::steal(PyObject_CallMethod(refused.get(), "add_note", "s", "It was caught inside of the function, and is raised again at its end."));
+  if (noted) PyErr_SetRaisedException(refused.release());
+  return Decision::kRaise;
 }
 
 /// At the head of a loop that CPython has lent: whether its turns are to be timed there.

@@ -42,6 +42,7 @@ class Session final : public vm::Observer {
     kRecord,  // recording
     kStep,    // the next instruction runs without being looked at, then kProbe
     kWatch,   // does the base run any operator?
+    kRefused, // an error was raised at a break: the base may only end with one
     kIdle,    // nothing more to do for this activation
   };
   vm::Decision decide(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
@@ -115,7 +116,10 @@ class Session final : public vm::Observer {
   bool refuses(const trace::Break& met, const trace::Segment* segment);
   void refuse(const trace::Break& met);
   std::optional<trace::Break> first_break_;  // of those that are errors once an operator runs
+  vm::Decision raise_refusal();
+  vm::Decision raise_again();
   python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
+  python::Ref refused_;  // after that: raised again where the base would return, if it was caught inside of it
 };
 
 }  // namespace dynrun::engine

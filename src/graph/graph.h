@@ -71,7 +71,8 @@ struct Argument {
 struct Mode {
   bool grad_enabled = false;
   bool inference = false;
-  bool autocast = false;  // CPU autocast; a graph with autocast nodes replays libtorch's operators under it
+  bool autocast = false;  // an operator that is made of some that autocast casts for: a graph with one replays libtorch's operators
+  c10::DeviceType autocast_device = c10::DeviceType::CPU;
   c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;
   bool operator==(const Mode&) const = default;
 };

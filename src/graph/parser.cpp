@@ -209,6 +209,7 @@ class Parser {
         mode.inference = true;
       } else if (in.accept_word("autocast")) {
         mode.autocast = true;
+        if (in.accept_word("cuda")) mode.autocast_device = c10::DeviceType::CUDA;
         mode.autocast_dtype = dtype(in, in.word());
       } else {
         in.fail("unknown mode");

@@ -140,7 +140,7 @@ std::string print_with(const Graph& graph, const Node& node, OutputPrinter& prin
   auto add = [&](std::string word) { mode += (mode.empty() ? "" : ", ") + word; };
   if (node.mode.grad_enabled) add("grad");
   if (node.mode.inference) add("inference");
-  if (node.mode.autocast) add("autocast " + std::string(dtype_name(node.mode.autocast_dtype)));
+  if (node.mode.autocast) add((node.mode.autocast_device == c10::kCUDA ? "autocast cuda " : "autocast ") + std::string(dtype_name(node.mode.autocast_dtype)));
   if (!mode.empty()) line += " mode(" + mode + ")";
   if (node.source >= 0) line += fmt::format(" source {}", node.source);
   return line;

@@ -2,9 +2,10 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
+#include "trace/autocast.h"
+#include "trace/operator_keys.h"
 
 #include <ATen/ScalarOps.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -19,12 +20,29 @@ namespace dynrun::trace {
 
 namespace {
 
-constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+constexpr c10::DispatchKey kKey = kRecorderKey;
 
 thread_local OperatorRecorder* current = nullptr;
 thread_local bool inside = false;
+thread_local c10::DispatchKey* watched_casts = nullptr;
+thread_local const std::function<at::Tensor()>* given_cast = nullptr;
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+/// What an operator is made of.
+void watch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::size_t first = stack->size() - op.schema().arguments().size();
+  if (*watched_casts == c10::DispatchKey::Undefined) *watched_casts = autocast_kernel(op, *stack, first);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
+void give_cast(torch::jit::Stack* stack, std::size_t arguments) {
+  const auto make = std::exchange(given_cast, nullptr);
+  torch::jit::drop(*stack, arguments);
+  stack->emplace_back((*make)());
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (given_cast && op.schema().name() == "aten::to") return give_cast(stack, op.schema().arguments().size());
+  if (watched_casts) return watch(op, keys, stack);
   operator_count().fetch_add(1, std::memory_order_relaxed);
   c10::impl::ExcludeDispatchKeyGuard inner(kKey);
   const bool outer = std::exchange(inside, true);
@@ -99,6 +117,23 @@ std::atomic<std::uint64_t>& operator_count() {
   return count;
 }
 
+GivenCast::GivenCast(std::function<at::Tensor()> make)
+    : make_(std::move(make)), included_(c10::impl::tls_is_dispatch_key_included(kKey)), excluded_(c10::impl::tls_is_dispatch_key_excluded(kKey)) {
+  given_cast = &make_;
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_excluded(kKey, false);
+}
+
+GivenCast::~GivenCast() {
+  c10::impl::tls_set_dispatch_key_excluded(kKey, excluded_);
+  c10::impl::tls_set_dispatch_key_included(kKey, included_);
+  given_cast = nullptr;
+}
+
+WatchedCasts::WatchedCasts(c10::DispatchKey* seen) : outer_(std::exchange(watched_casts, seen)) {}
+
+WatchedCasts::~WatchedCasts() { watched_casts = outer_; }
+
 bool inside_operator() { return inside || c10::impl::tls_is_dispatch_key_excluded(kKey); }
 
 namespace {
@@ -148,7 +183,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   }
   known_order_.resize(mark.values);
   graph_->values.resize(mark.values);
-  for (auto* values : {&constant_values_, &size_values_, &settled_contents_}) {
+  for (auto* values : {&constant_values_, &size_values_, &settled_contents_, &casts_}) {
     std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   }
   data_sizes_.rewind(mark.values);
@@ -207,6 +242,7 @@ bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument
     argument = graph::Argument::constant(tensor.item());
     return true;
   }
+  if (id == graph::kNoValue && record_kept_cast(tensor)) id = find(tensor);
   if (id == graph::kNoValue && resolve_outside) id = resolve_outside(tensor);
   if (id == graph::kNoValue) {
     refuse(Refusal::kUnknownTensor, "");
@@ -744,6 +780,8 @@ bool OperatorRecorder::fills_with_literal(const c10::OperatorHandle& op, const t
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t count = op.schema().arguments().size();
   const std::size_t first = stack->size() - count;
+  if (cast_operands_ && op.schema().name() == "aten::to") return call_cast(op, stack, first);
+  if (const auto key = refusal_ == Refusal::kNone ? autocast_kernel(op, *stack, first) : c10::DispatchKey::Undefined; key != c10::DispatchKey::Undefined) return call_casting(op, key, stack, first);
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh") {
     at::Tensor data = (*stack)[first].toTensor();
     bool made_here = find(data) == graph::kNoValue || static_cast<std::size_t>(find(data)) >= instruction_values_;
@@ -789,11 +827,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   }
   const bool decides = gives_unsized(op, *stack, first);
   find_index_part(op, *stack, first);
-  graph::Node node{op, {}, {}, {}, {}, source_};
-  node.mode.grad_enabled = c10::GradMode::is_enabled();
-  node.mode.inference = c10::InferenceMode::is_enabled();
-  node.mode.autocast = at::autocast::is_autocast_enabled(at::kCPU);
-  if (node.mode.autocast) node.mode.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  graph::Node node{op, {}, {}, {}, mode_now(), source_};
   for (std::size_t i = 0; i < count; i++) {
     graph::Argument argument;
     if (!bind_host(op, i, (*stack)[first + i], argument) && !argument_of((*stack)[first + i], argument)) {
@@ -815,7 +849,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   }
   note_writes(op, *stack, first);
   try {
-    op.callBoxed(stack);
+    call_watched(op, stack, first, node.mode);
   } catch (...) {
     refuse(Refusal::kRaised, op.schema().name());
     throw;

@@ -43,6 +43,11 @@ class OperatorRecorder {
   /// Called for a tensor that no recorded operator made: gives its graph input, or kNoValue when it has no provenance.
   std::function<graph::ValueId(const at::Tensor&)> resolve_outside;
 
+  /// How many nodes are casts that autocast made.
+  std::size_t cast_count() const;
+  /// Whether torch may hold casts of weights from before the recording: a region of autocast had begun.
+  bool casts_may_be_kept = false;
+
   std::shared_ptr<graph::Graph> graph() const { return graph_; }
 
   struct Mark {
@@ -224,6 +229,15 @@ class OperatorRecorder {
               const std::unordered_set<c10::StorageImpl*>& storages) const;
   void note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
 
+  void call_casting(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack* stack, std::size_t first);
+  void call_cast(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first);
+  void call_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first, graph::Mode& mode);
+  void record_cast(const at::Tensor& from, const at::Tensor& cast);
+  bool record_kept_cast(const at::Tensor& cast);
+  static graph::Mode mode_now();
+
+  std::unordered_set<graph::ValueId> casts_;                // results of nodes that the program did not call
+  const std::vector<at::Tensor>* cast_operands_ = nullptr;  // of the operator that autocast is casting for
   std::shared_ptr<graph::Graph> graph_;
   std::unordered_map<c10::TensorImpl*, Known> known_;
   std::vector<c10::TensorImpl*> known_order_;  // by value id, for rewinding

@@ -46,6 +46,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
   segment_->entry = entry_point(base, machine.top);
   segment_->state = entry_state_;
   operators_.binds_sizes = limits.varying_sizes != nullptr;
+  operators_.casts_may_be_kept = entry_state_.autocast_nesting > 0 || entry_state_.autocast || entry_state_.autocast_cuda;
   operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
     EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}};

@@ -4,6 +4,7 @@
 #include "python/compat.h"
 #include "python/numbers.h"
 #include "python/text.h"
+#include "trace/autocast.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
@@ -759,10 +760,9 @@ bool Recorder::finish() {
     }
     segment_->output_traits.push_back(traits);
   }
-  if (segment_->sets_autocast) {
-    TorchState now = TorchState::now();
-    segment_->exit_autocast = {now.autocast, now.autocast_dtype, now.autocast_cache, now.autocast_nesting};
-  }
+  if (segment_->sets_autocast) segment_->exit_autocast = TorchState::now();
+  drop_unused_gradients(*segment_->graph);
+  segment_->weight_casts = WeightCasts(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
   segment_->proofs = operators_.proofs();
@@ -770,7 +770,7 @@ bool Recorder::finish() {
     segment_->alias_pattern = alias_pattern(inputs_);
     segment_->only_read = operators_.only_read(inputs_);
   }
-  segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size()) + operators_.uncounted());
+  segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size() - operators_.cast_count()) + operators_.uncounted());
   segment_->frames = frames_;
   return true;
 }

@@ -174,10 +174,10 @@ RecipeId Recorder::recipe_collection(PyObject* object) {
   return second < 0 ? kNullRecipe : segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(type), {first, second}, {}});
 }
 
-/// The setters of CPU autocast. What they leave behind is set again at the segment's exit.
+/// The setters of autocast. What they leave behind is set again at the segment's exit.
 Flow Recorder::set_autocast(vm::Activation& activation, const bytecode::Instruction& in, CallSite& site) {
   for (PyObject* argument : site.arguments) {
-    bool plain = is_constant(argument) && (!PyUnicode_Check(argument) || PyUnicode_CompareWithASCIIString(argument, "cpu") == 0);
+    bool plain = is_constant(argument) && (!PyUnicode_Check(argument) || PyUnicode_CompareWithASCIIString(argument, "cpu") == 0 || PyUnicode_CompareWithASCIIString(argument, "cuda") == 0);
     if (!plain) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   }
   segment_->sets_autocast = true;

@@ -74,7 +74,7 @@ std::shared_ptr<runtime::Executable> tried_on_copies(const Segment& segment, std
   return executable;
 }
 
-/// Keeps what autocast casts out of its cache while it lives, where a segment sets autocast itself.
+/// Keeps what autocast casts out of its cache while it lives, in regions that a segment begins itself.
 class AutocastCache {
  public:
   explicit AutocastCache(bool off) : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -148,7 +148,7 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
     if (verify) copies = snapshot(inputs);
     if (run.careful) rehearse(segment, inputs);
     if (run.is_first) run.executable = tried_on_copies(segment, std::move(run.executable), inputs, random);
-    const AutocastCache cache(segment.sets_autocast);
+    const AutocastCache cache(segment.sets_autocast && segment.state.autocast_nesting == 0);
     const std::uint64_t start = segment.timed ? report::ticks() : 0;
     outputs = run.executable->run(inputs);
     if (segment.timed) run.ticks = report::ticks() - start;
@@ -178,10 +178,29 @@ std::shared_ptr<runtime::Executable> run_instead(const Run& run, const Segment& 
   return operators;
 }
 
+/// The segment's operators, with the casts that torch has kept of weights. (Nothing to verify: of copies it has none.)
+ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const std::vector<at::Tensor>& inputs, const runtime::RandomState& random, std::vector<at::Tensor>& outputs) {
+  if (!segment.kept_casts) segment.kept_casts = runtime::make_replayer(segment.graph);
+  Run run{segment.kept_casts, segment.writes_outside, false};
+  bool done = false;
+  {
+    const python::NoGil released;
+    done = run_executable(run, segment, inputs, random, false, outputs) == Ended::kWell && (!run.warned || segment.writes_outside);
+    if (done) match_traits(segment, inputs, outputs);
+    else random.restore();
+  }
+  if (done && state == WeightCasts::State::kLearning) segment.weight_casts.learn(inputs);
+  return done ? ReplayResult::kDone : ReplayResult::kFailed;
+}
+
 }  // namespace
 
 ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, Code& code, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  // Casts are nodes; what needs autocast has it as its mode.
+  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::autocast_dispatch_keyset.add(c10::DispatchKey::TESTING_ONLY_GenericMode));
+  const bool operators = code.executable->replays_operators();
+  const auto casts = operators && !verify ? WeightCasts::State::kFresh : segment.weight_casts.look(inputs);
+  if (casts != WeightCasts::State::kFresh) return run_kept_casts(segment, casts, inputs, random, outputs);
   const std::shared_ptr<runtime::Executable> taken = code.executable;
   const bool writes_compiled = segment.writes_outside && segment.backend == 0 && !taken->replays_operators();
   Run run{taken, (code.untried || code.unproven) && !taken->undoes(), writes_compiled && code.rehearsed.lock() != taken};

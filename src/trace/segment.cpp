@@ -83,6 +83,7 @@ guards::Miss TorchState::difference(const TorchState& other) const {
   if (grad != other.grad) return {"grad mode", text(grad), text(other.grad), -1};
   if (inference != other.inference) return {"inference mode", text(inference), text(other.inference), -1};
   if (autocast != other.autocast || autocast_dtype != other.autocast_dtype) return {"autocast", text(autocast), text(other.autocast), -1};
+  if (autocast_cuda != other.autocast_cuda || autocast_cuda_dtype != other.autocast_cuda_dtype) return {"autocast on CUDA", text(autocast_cuda), text(other.autocast_cuda), -1};
   if (default_dtype != other.default_dtype) return {"default dtype", c10::toString(default_dtype), c10::toString(other.default_dtype), -1};
   if (deterministic != other.deterministic) return {"deterministic algorithms", text(deterministic), text(other.deterministic), -1};
   if (profiled != other.profiled) return {"a profiler", text(profiled), text(other.profiled), -1};
@@ -201,14 +202,17 @@ bool fill_frame(vm::Activation& activation, const FrameRecipe& recipe, Kitchen& 
   return true;
 }
 
-void set_autocast(const Segment::Autocast& state) {
-  at::autocast::set_autocast_enabled(at::kCPU, state.enabled);
-  at::autocast::set_autocast_dtype(at::kCPU, state.dtype);
-  at::autocast::set_autocast_cache_enabled(state.cache);
-  at::autocast::clear_cache();  // leaving the outermost region does; whatever lay between, a cast is only made again
+void set_autocast(const TorchState& entry, const TorchState& exit) {
+  at::autocast::set_autocast_enabled(at::kCPU, exit.autocast);
+  at::autocast::set_autocast_enabled(at::kCUDA, exit.autocast_cuda);
+  if (exit.autocast) at::autocast::set_autocast_dtype(at::kCPU, exit.autocast_dtype);
+  if (exit.autocast_cuda) at::autocast::set_autocast_dtype(at::kCUDA, exit.autocast_cuda_dtype);
+  at::autocast::set_autocast_cache_enabled(exit.autocast_cache);
+  // Leaving the outermost region does. In one that the segment began a cast is only made again.
+  if (entry.autocast_nesting == 0 || exit.autocast_nesting == 0) at::autocast::clear_cache();
   int nesting = at::autocast::increment_nesting();
-  while (nesting < state.nesting) nesting = at::autocast::increment_nesting();
-  while (nesting > state.nesting) nesting = at::autocast::decrement_nesting();
+  while (nesting < exit.autocast_nesting) nesting = at::autocast::increment_nesting();
+  while (nesting > exit.autocast_nesting) nesting = at::autocast::decrement_nesting();
 }
 
 /// Makes every value that the exit needs, so that nothing can fail half-way.
@@ -331,7 +335,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   for (const Effect& effect : segment.effects) {
     if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs.tensors(), random})) return ReplayResult::kRaised;
   }
-  if (segment.sets_autocast) set_autocast(segment.exit_autocast);
+  if (segment.sets_autocast) set_autocast(segment.state, segment.exit_autocast);
   outputs.clear();
   inputs.clear();
   if (segment.returns) {

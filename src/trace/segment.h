@@ -13,6 +13,7 @@
 #include "trace/inputs.h"
 #include "trace/host.h"
 #include "trace/recipe.h"
+#include "trace/weight_casts.h"
 #include "vm/machine.h"
 
 #include <ATen/core/Tensor.h>
@@ -182,14 +183,10 @@ struct Segment {
   RecipeBook recipes;
   std::vector<Effect> effects;
   std::vector<HostCall> host_calls;
-  struct Autocast {
-    bool enabled = false;
-    c10::ScalarType dtype = c10::ScalarType::BFloat16;
-    bool cache = true;
-    int nesting = 0;
-  };
-  bool sets_autocast = false;  // switches CPU autocast: runs without its cache of casts, and ends with `exit_autocast`
-  Autocast exit_autocast;
+  bool sets_autocast = false;  // switches autocast, and ends with the state of `exit_autocast`
+  TorchState exit_autocast;
+  WeightCasts weight_casts;
+  std::shared_ptr<runtime::Executable> kept_casts;  // its operators, for casts that are not fresh
   bool returns = false;
   bool continues = false;                 // the exit is no break: another segment may begin right there
   RecipeId result = kNullRecipe;          // when it returns

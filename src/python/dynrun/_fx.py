@@ -145,17 +145,16 @@ class Modes:
 
     def __init__(self, builder, entry):
         self.builder = builder
-        self.outside, self.entry_inference, autocast, dtype = entry
-        self.entry_autocast = autocast, dtype if autocast else None
+        self.outside, self.entry_inference, self.entry_autocast = entry
         self.grad, self.inference, self.autocast = self.outside, None, None  # the latter two: what was entered here
 
     def call(self, function, *arguments):
         return self.builder.graph.call_function(function, arguments)
 
     def enter(self, mode):
-        grad, inference, autocast, dtype = mode
+        grad, inference, autocast = mode
         self.enter_inference(inference)
-        self.enter_autocast((autocast, dtype if autocast else None))
+        self.enter_autocast(autocast)
         if self.builder.gradients and not inference and grad != self.grad:
             self.call(torch._C._set_grad_enabled, grad)
             self.grad = grad
@@ -176,8 +175,8 @@ class Modes:
             self.call(torch.amp.autocast_mode._exit_autocast, self.autocast[1])
             self.autocast = None
         if wanted != self.entry_autocast:
-            enabled, dtype = wanted
-            self.autocast = wanted, self.call(torch.amp.autocast_mode._enter_autocast, "cpu", dtype, enabled, False)
+            device, dtype = wanted
+            self.autocast = wanted, self.call(torch.amp.autocast_mode._enter_autocast, device, dtype, True, False)
 
     def leave(self):
         self.enter_autocast(self.entry_autocast)

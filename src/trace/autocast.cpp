@@ -1,0 +1,97 @@
+#include "trace/autocast.h"
+
+#include "graph/visit.h"
+#include "trace/operator_keys.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace dynrun::trace {
+namespace {
+
+c10::DispatchKeySet keys_of(const torch::jit::Stack& stack, std::size_t first) {
+  c10::DispatchKeySet keys;
+  for (std::size_t i = first; i < stack.size(); i++) {
+    if (stack[i].isTensor()) keys = keys | stack[i].toTensor().key_set();
+    if (!stack[i].isTensorList() && !stack[i].isOptionalTensorList()) continue;
+    for (const c10::IValue& item : stack[i].toListRef()) {
+      if (item.isTensor()) keys = keys | item.toTensor().key_set();
+    }
+  }
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return ((keys | local.included_) - local.excluded_).remove(kRecorderKey);
+}
+
+bool is_on() { return at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA); }
+
+/// Their kernels cast and call the operator again, and look at nothing but types.
+bool only_casts(const c10::OperatorHandle& op) {
+  const std::string_view name = op.operator_name().name;
+  return name.rfind("aten::", 0) == 0 || name.rfind("torchvision::", 0) == 0;
+}
+
+at::Tensor make_cached_cast(const at::Tensor& self, at::ScalarType dtype) {
+  const c10::DeviceType device = self.device().type();
+  if (device != c10::kCPU && device != c10::kCUDA) return self.to(dtype);
+  return at::autocast::cached_cast(dtype, self, device).to(dtype);
+}
+
+TORCH_LIBRARY_FRAGMENT(dynrun, library) { library.def("cached_cast(Tensor self, ScalarType dtype) -> Tensor"); }
+TORCH_LIBRARY_IMPL(dynrun, CompositeImplicitAutograd, library) { library.impl("cached_cast", make_cached_cast); }
+
+}  // namespace
+
+c10::DispatchKey autocast_kernel(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  if (!is_on() || !only_casts(op)) return c10::DispatchKey::Undefined;
+  const c10::DispatchKey key = keys_of(stack, first).highestPriorityTypeId();
+  const bool casts = c10::autocast_dispatch_keyset.has(key) && op.hasKernelForDispatchKey(key) && !op.isKernelFallthroughKernel(key);
+  return casts ? key : c10::DispatchKey::Undefined;
+}
+
+bool may_be_cast(const torch::jit::Stack& stack, std::size_t first) { return is_on() && keys_of(stack, first).has_any(c10::autocast_dispatch_keyset); }
+
+c10::DeviceType autocast_device(c10::DispatchKey key) { return key == c10::DispatchKey::AutocastCPU ? c10::kCPU : c10::kCUDA; }
+
+bool keeps_cast(const at::Tensor& tensor, c10::ScalarType dtype) {
+  const c10::DeviceType device = tensor.device().type();
+  if (device != c10::kCPU && device != c10::kCUDA) return false;
+  return at::autocast::is_autocast_cache_enabled() && dtype == at::autocast::get_autocast_dtype(device) && tensor.scalar_type() == at::kFloat &&
+         tensor.requires_grad() && tensor.is_leaf() && !tensor.is_view();
+}
+
+const c10::OperatorHandle& cached_cast() {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::cached_cast", "");
+  return op;
+}
+
+at::Tensor cast_from(const std::vector<at::Tensor>& tensors, const at::Tensor& cast) {
+  for (const at::Tensor& tensor : tensors) {
+    const bool alike = tensor.device() == cast.device() && tensor.sizes() == cast.sizes() && keeps_cast(tensor, cast.scalar_type());
+    if (alike && at::autocast::cached_cast(cast.scalar_type(), tensor, tensor.device().type()).is_same(cast)) return tensor;
+  }
+  return {};
+}
+
+void drop_unused_gradients(graph::Graph& graph) {
+  std::vector<bool> needed(graph.values.size(), false);
+  auto need = [&](graph::ValueId id) {
+    if (id != graph::kNoValue) needed[static_cast<std::size_t>(id)] = true;
+  };
+  std::for_each(graph.outputs.begin(), graph.outputs.end(), need);
+  for (const graph::Node& node : graph.nodes) {
+    if (node.mode.grad_enabled) graph::visit_values(node, need);
+  }
+  for (graph::Node& node : graph.nodes) {
+    const bool cast = node.op_name() == "dynrun::cached_cast" || node.op_name() == "aten::to.dtype";
+    if (!cast || !node.mode.grad_enabled || needed[static_cast<std::size_t>(node.outputs[0])]) continue;
+    node.mode.grad_enabled = false;
+    std::get<graph::TensorType>(graph.values[static_cast<std::size_t>(node.outputs[0])].type).requires_grad = false;
+  }
+}
+
+}  // namespace dynrun::trace

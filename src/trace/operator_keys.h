@@ -1,0 +1,38 @@
+#pragma once
+// The dispatch key that operators are recorded with, and what its fallback does besides.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKey.h>
+
+#include <functional>
+
+namespace dynrun::trace {
+
+inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+/// While it lives nothing on this thread is recorded; `*seen` becomes the first autocast key whose kernel is about to run.
+class WatchedCasts {
+ public:
+  explicit WatchedCasts(c10::DispatchKey* seen);
+  ~WatchedCasts();
+  WatchedCasts(const WatchedCasts&) = delete;
+  WatchedCasts& operator=(const WatchedCasts&) = delete;
+
+ private:
+  c10::DispatchKey* outer_;
+};
+
+/// While it lives, the next `aten::to` on this thread gives what `make` gives, instead of running.
+class GivenCast {
+ public:
+  explicit GivenCast(std::function<at::Tensor()> make);
+  ~GivenCast();
+  GivenCast(const GivenCast&) = delete;
+  GivenCast& operator=(const GivenCast&) = delete;
+
+ private:
+  std::function<at::Tensor()> make_;
+  bool included_, excluded_;
+};
+
+}  // namespace dynrun::trace
