@@ -92,6 +92,18 @@ def test_fullgraph():
         straight(torch.ones(2))
 
 
+def test_fullgraph_caught_inside():
+    @dynrun.compile(fullgraph=True)
+    def catches(x):
+        try:
+            return x * 2 if x.sum() > 0 else x
+        except RuntimeError:
+            return x - 1
+
+    for _ in range(3):
+        raises(RuntimeError, lambda: catches(torch.ones(2)), "fullgraph=True: a branch on a tensor's value", "torch.where")
+
+
 def test_fullgraph_after_plain_calls():
     def branches(x):
         return x * 2 if x.sum() > 0 else x

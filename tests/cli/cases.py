@@ -771,6 +771,28 @@ def fullgraph_names_the_line(folder):
 
 
 @slow
+def fullgraph_errors_are_not_caught_inside(folder):
+    """A handler of the function's own sees the error, and it is raised once more at the function's end."""
+    script = write(folder, "catches.py", """
+        import torch
+        class Net(torch.nn.Module):
+            def part(self, x):
+                try:
+                    return x * 2 if x.sum() > 0 else x
+                except RuntimeError:
+                    return x
+            def forward(self, x):
+                return self.part(x + 1) * 3
+        net = Net()
+        for _ in range(6): net(torch.ones(3, 4))
+        print("never")
+    """)
+    result = dynrun("--fullgraph", script)
+    check(result.status == 1 and result.stdout == "" and "catches.py:6 in Net.part" in result.stderr, result)
+    check(result.stderr.splitlines()[-1] == "It was caught inside of the function, and is raised again at its end.", result)
+
+
+@slow
 def fullgraph_leaves_functions_without_operators(folder):
     script = write(folder, "reads.py", """
         import torch
