@@ -12,6 +12,7 @@
 #include "runtime/executable.h"
 #include "runtime/undo_log.h"
 #include "trace/callables.h"
+#include "trace/operator_keys.h"
 #include "trace/operator_recorder.h"
 #include "trace/shape_plans.h"
 #include "trace/verify.h"
@@ -470,7 +471,7 @@ void Engine::lower_elsewhere(trace::Segment& segment, const std::vector<at::Tens
   auto start = std::chrono::steady_clock::now();
   const CompileStatus status(name_of(*segment.graph));
   const NotOfProgram quiet;
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  c10::impl::ExcludeDispatchKeyGuard uncounted(trace::kRecordedKeys);
   const Ref lower = Ref::borrow(backend_of(segment.backend));  // it may make the engine forget it
   segment.code.executable = lower.get() == Py_None ? runtime::make_replayer(segment.graph) : lower_with(lower.get(), segment, inputs);
   if (!segment.code.executable) error_ = Ref::steal(PyErr_GetRaisedException());
@@ -508,7 +509,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
         }
         show_lowering(options);
         if (options_.verify != 0) options.check = [&](runtime::Executable& executable, const std::string& variant) { check_variant(graph, inputs, executable, variant); };
-        c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+        c10::impl::ExcludeDispatchKeyGuard uncounted(trace::kRecordedKeys);
         lowering::Lowered lowered = lowering::lower(graph, inputs, options);
         code.executable = std::move(lowered.executable);
         code.guessed = lowered.guessed;

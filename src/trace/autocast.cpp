@@ -1,6 +1,5 @@
 #include "trace/autocast.h"
 
-#include "graph/visit.h"
 #include "trace/operator_keys.h"
 
 #include <ATen/ATen.h>
@@ -8,7 +7,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <string_view>
 
 namespace dynrun::trace {
@@ -75,23 +73,6 @@ at::Tensor cast_from(const std::vector<at::Tensor>& tensors, const at::Tensor& c
     if (alike && at::autocast::cached_cast(cast.scalar_type(), tensor, tensor.device().type()).is_same(cast)) return tensor;
   }
   return {};
-}
-
-void drop_unused_gradients(graph::Graph& graph) {
-  std::vector<bool> needed(graph.values.size(), false);
-  auto need = [&](graph::ValueId id) {
-    if (id != graph::kNoValue) needed[static_cast<std::size_t>(id)] = true;
-  };
-  std::for_each(graph.outputs.begin(), graph.outputs.end(), need);
-  for (const graph::Node& node : graph.nodes) {
-    if (node.mode.grad_enabled) graph::visit_values(node, need);
-  }
-  for (graph::Node& node : graph.nodes) {
-    const bool cast = node.op_name() == "dynrun::cached_cast" || node.op_name() == "aten::to.dtype";
-    if (!cast || !node.mode.grad_enabled || needed[static_cast<std::size_t>(node.outputs[0])]) continue;
-    node.mode.grad_enabled = false;
-    std::get<graph::TensorType>(graph.values[static_cast<std::size_t>(node.outputs[0])].type).requires_grad = false;
-  }
 }
 
 }  // namespace dynrun::trace

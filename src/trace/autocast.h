@@ -28,6 +28,4 @@ const c10::OperatorHandle& cached_cast();
 /// The kept cast that `cast` is of one of `tensors`, which is then given; else an undefined tensor.
 at::Tensor cast_from(const std::vector<at::Tensor>& tensors, const at::Tensor& cast);
 
-/// Autocast makes casts that it keeps with gradients, under no_grad() too: where no operator that needs them follows, without.
-void drop_unused_gradients(graph::Graph& graph);
 }  // namespace dynrun::trace

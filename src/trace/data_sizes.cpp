@@ -5,6 +5,7 @@
 #include "graph/visit.h"
 #include "runtime/dispatch.h"
 #include "runtime/trial.h"
+#include "trace/operator_keys.h"
 
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
@@ -438,7 +439,7 @@ bool DataSizes::takes_from_start(const graph::Graph& graph, const graph::Node& n
 }
 
 bool DataSizes::learn(graph::Graph& graph, const graph::Node& node, const Number& number) {
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordedKeys);
   if (graph::base_name(node.op) == "split_with_sizes" && graph::takes_data_number(graph, node)) return node.arguments[1].is_list() && learn_parts(graph, node, node.arguments[1].items());
   if (is_recurrent(node)) return learn_recurrent(graph, node);
   if (takes_from_start(graph, node) || (graph::base_name(node.op) == "narrow" && graph::takes_data_number(graph, node))) return learn_parts(graph, node, {node.arguments[3]});

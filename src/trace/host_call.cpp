@@ -2,6 +2,7 @@
 
 #include "python/gil.h"
 #include "runtime/executable.h"
+#include "trace/operator_keys.h"
 #include "trace/segment.h"
 #include "vm/hook.h"
 
@@ -85,7 +86,7 @@ std::vector<at::Tensor> values_at(const HostCall& call, const HostContext& conte
   before->nodes.erase(before->nodes.begin() + static_cast<std::ptrdiff_t>(call.nodes), before->nodes.end());
   before->outputs = call.values;
   context.random.restore();
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  c10::impl::ExcludeDispatchKeyGuard uncounted(kRecordedKeys);
   const python::NoGil released;
   try {
     return runtime::make_replayer(before)->run(context.inputs);

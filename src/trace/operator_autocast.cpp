@@ -1,5 +1,6 @@
 // The operators that autocast casts for, as an OperatorRecorder notes them.
 
+#include "graph/visit.h"
 #include "trace/autocast.h"
 #include "trace/operator_keys.h"
 #include "trace/operator_recorder.h"
@@ -101,6 +102,19 @@ void OperatorRecorder::call_watched(const c10::OperatorHandle& op, torch::jit::S
 
 std::size_t OperatorRecorder::cast_count() const {
   return static_cast<std::size_t>(std::count_if(graph_->nodes.begin(), graph_->nodes.end(), [&](const graph::Node& node) { return !node.outputs.empty() && casts_.count(node.outputs[0]) != 0; }));
+}
+
+/// Autocast makes casts that it keeps with gradients, under no_grad() too: where no operator that needs them follows, without.
+void OperatorRecorder::drop_unused_gradients() {
+  std::unordered_set<graph::ValueId> needed(graph_->outputs.begin(), graph_->outputs.end());
+  for (const graph::Node& node : graph_->nodes) {
+    if (node.mode.grad_enabled) graph::visit_values(node, [&](graph::ValueId id) { needed.insert(id); });
+  }
+  for (graph::Node& node : graph_->nodes) {
+    if (node.outputs.empty() || casts_.count(node.outputs[0]) == 0 || needed.count(node.outputs[0]) != 0) continue;
+    node.mode.grad_enabled = false;
+    std::get<graph::TensorType>(graph_->values[static_cast<std::size_t>(node.outputs[0])].type).requires_grad = false;
+  }
 }
 
 graph::Mode OperatorRecorder::mode_now() {

@@ -2,13 +2,16 @@
 // The dispatch key that operators are recorded with, and what its fallback does besides.
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/DispatchKey.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <functional>
 
 namespace dynrun::trace {
 
 inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+/// Excluded where graphs are looked at, compiled and run: what needs autocast has it as its mode.
+inline constexpr c10::DispatchKeySet kRecordedKeys = c10::autocast_dispatch_keyset.add(kRecorderKey);
 
 /// While it lives nothing on this thread is recorded; `*seen` becomes the first autocast key whose kernel is about to run.
 class WatchedCasts {

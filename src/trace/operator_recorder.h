@@ -45,6 +45,7 @@ class OperatorRecorder {
 
   /// How many nodes are casts that autocast made.
   std::size_t cast_count() const;
+  void drop_unused_gradients();
   /// Whether torch may hold casts of weights from before the recording: a region of autocast had begun.
   bool casts_may_be_kept = false;
 

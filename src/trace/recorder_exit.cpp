@@ -4,7 +4,6 @@
 #include "python/compat.h"
 #include "python/numbers.h"
 #include "python/text.h"
-#include "trace/autocast.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
@@ -761,7 +760,7 @@ bool Recorder::finish() {
     segment_->output_traits.push_back(traits);
   }
   if (segment_->sets_autocast) segment_->exit_autocast = TorchState::now();
-  drop_unused_gradients(*segment_->graph);
+  operators_.drop_unused_gradients();
   segment_->weight_casts = WeightCasts(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();

@@ -3,6 +3,7 @@
 #include "python/gil.h"
 #include "report/clock.h"
 #include "runtime/random_state.h"
+#include "trace/operator_keys.h"
 #include "trace/verify.h"
 
 #include <ATen/autocast_mode.h>
@@ -196,8 +197,7 @@ ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const st
 }  // namespace
 
 ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, Code& code, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
-  // Casts are nodes; what needs autocast has it as its mode.
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::autocast_dispatch_keyset.add(c10::DispatchKey::TESTING_ONLY_GenericMode));
+  c10::impl::ExcludeDispatchKeyGuard uncounted(kRecordedKeys);
   const bool operators = code.executable->replays_operators();
   const auto casts = operators && !verify ? WeightCasts::State::kFresh : segment.weight_casts.look(inputs);
   if (casts != WeightCasts::State::kFresh) return run_kept_casts(segment, casts, inputs, random, outputs);

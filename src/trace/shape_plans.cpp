@@ -7,6 +7,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/trial.h"
 #include "trace/data_sizes.h"
+#include "trace/operator_keys.h"
 #include "trace/operator_recorder.h"
 
 #include <ATen/ATen.h>
@@ -35,7 +36,7 @@ class ShapeWalk final : public ValueSizes {
  public:
   /// `inputs`: one an input of the graph; a number may be undefined, and is then taken from the host values.
   ShapeWalk(const Segment& segment, const std::vector<at::Tensor>& inputs) : graph_(*segment.graph), values_(graph_.values.size()) {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordedKeys);
     for (const auto& [input, host] : segment.host_inputs) numbers_[graph_.inputs[at(input)].value] = host;
     for (std::size_t i = 0; i < inputs.size(); i++) {
       const ValueId value = graph_.inputs[i].value;
@@ -73,7 +74,7 @@ class ShapeWalk final : public ValueSizes {
   /// Runs nodes until `value` is there, all of them for kNoValue. Nodes that wait for a number, which follows from the size of what
   /// comes later, are run when it is known.
   bool advance(const std::vector<Ref>& hosts, ValueId value) {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordedKeys);
     auto is_there = [&] { return value != graph::kNoValue && !values_[at(value)].isNone(); };
     try {
       if (!is_there()) run_waiting(hosts);
@@ -128,7 +129,7 @@ class ShapeWalk final : public ValueSizes {
 
   /// The number in a value that follows from sizes: what it needs is computed, which is little.
   std::optional<std::int64_t> content(ValueId wanted, const std::vector<Ref>& hosts) const {
-    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordedKeys);
     std::unordered_map<ValueId, c10::IValue> known;
     auto value = [&](ValueId id) -> const c10::IValue& {
       auto number = numbers_.find(id);
@@ -380,7 +381,7 @@ void settle_numbers(graph::Node& node, const std::unordered_map<ValueId, c10::Sc
 }  // namespace
 
 std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized) {
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordedKeys);
   auto graph = std::make_shared<graph::Graph>(*segment.graph);
   std::unordered_map<ValueId, c10::Scalar> numbers;
   for (const auto& [input, host] : segment.host_inputs) {

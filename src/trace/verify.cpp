@@ -1,6 +1,7 @@
 #include "trace/verify.h"
 
 #include "runtime/executable.h"
+#include "trace/operator_keys.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -123,7 +124,7 @@ void end_program(const std::string& problem) {
 std::vector<at::Tensor> snapshot(const std::vector<at::Tensor>& inputs, const std::vector<bool>& only_read) {
   std::unordered_map<const void*, c10::Storage> storages;
   std::vector<at::Tensor> copies;
-  c10::impl::ExcludeDispatchKeyGuard uncounted(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  c10::impl::ExcludeDispatchKeyGuard uncounted(kRecordedKeys);
   at::AutoDispatchBelowADInplaceOrView below;
   const std::vector<Memory> memories = copy_memory(inputs, only_read);
   for (std::size_t i = 0; i < inputs.size(); i++) {

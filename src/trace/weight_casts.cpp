@@ -16,8 +16,8 @@ namespace {
 
 /// Another number whenever torch has forgotten its casts since the last call: a tensor of our own is cast anew then. Has the GIL.
 std::uint64_t region() {
-  static const at::Tensor probe = at::ones({1}, at::kFloat).set_requires_grad(true);
-  static at::Tensor last;
+  static const at::Tensor& probe = *new at::Tensor(at::ones({1}, at::kFloat).set_requires_grad(true));  // libtorch may be gone first
+  static at::Tensor& last = *new at::Tensor();
   static std::uint64_t number = 0;
   at::Tensor cast = at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), probe, at::kCPU);
   if (!last.defined() || !last.is_same(cast)) {
