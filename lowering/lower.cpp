@@ -74,7 +74,7 @@ std::vector<bool> used_values(const graph::Graph& graph) {
   return used;
 }
 
-/// Why libtorch's own operators run, one by one: gradients, autocast, host values, lazily conjugated or negated tensors, other
+/// Why libtorch's own operators run, one by one: gradients, host values, lazily conjugated or negated tensors, other
 /// devices and layouts, changes of mode. Nothing where kernels can be made.
 std::optional<std::string> reason_to_replay(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   bool needs_grad = false;
@@ -92,7 +92,6 @@ std::optional<std::string> reason_to_replay(const graph::Graph& graph, c10::Arra
     needs_grad = needs_grad || value.tensor().requires_grad;
   }
   for (const graph::Node& node : graph.nodes) {
-    if (node.mode.autocast) return "autocast is on for " + node.op_name();
     if (node.mode.grad_enabled && needs_grad) return "gradients are needed of " + node.op_name();
     if (node.mode.inference != graph.nodes.front().mode.inference) return "the inference mode changes at " + node.op_name();
   }

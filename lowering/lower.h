@@ -65,7 +65,7 @@ struct Lowered {
 };
 
 /// Compiles `graph` for the device of its tensors. `examples` holds the tensors of the recording call, one an input (contents of kActivation ones
-/// are never read). A graph that records gradients, autocast or something not lowered is replayed, node by node or whole:
+/// are never read). A graph that records gradients or something not lowered is replayed, node by node or whole:
 /// the result is always right. Throws only on a broken invariant.
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options);
 

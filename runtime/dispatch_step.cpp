@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <unordered_set>
 
 namespace dynrun::runtime {
@@ -37,6 +38,8 @@ class DispatchStep final : public Step {
   }
 
   void run(Slots& slots) const override {
+    std::optional<ModeGuard> mode;
+    if (node_.mode.autocast) mode.emplace(node_.mode);
     torch::jit::Stack stack;
     c10::IValue scratch;
     push_arguments(

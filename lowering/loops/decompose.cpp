@@ -221,7 +221,7 @@ std::optional<std::vector<Definition>> decompose(const Program& program, const g
     if (auto found = table->find(node.op.operator_name().name); found != table->end()) rule = found->second;
     if (rule != nullptr) break;
   }
-  if (rule == nullptr || node.outputs.empty()) return std::nullopt;
+  if (rule == nullptr || node.outputs.empty() || node.mode.autocast) return std::nullopt;
   for (const Argument& argument : node.arguments) {
     if (!is_supported(program, argument)) return std::nullopt;
   }

@@ -71,7 +71,7 @@ struct Argument {
 struct Mode {
   bool grad_enabled = false;
   bool inference = false;
-  bool autocast = false;  // an operator that is made of some that autocast casts for: a graph with one replays libtorch's operators
+  bool autocast = false;  // an operator that is made of some that autocast casts for: libtorch runs it
   c10::DeviceType autocast_device = c10::DeviceType::CPU;
   c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16;
   bool operator==(const Mode&) const = default;

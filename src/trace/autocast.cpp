@@ -12,15 +12,20 @@
 namespace dynrun::trace {
 namespace {
 
-c10::DispatchKeySet keys_of(const torch::jit::Stack& stack, std::size_t first) {
-  c10::DispatchKeySet keys;
+template <typename Visit>
+void visit_tensors(const torch::jit::Stack& stack, std::size_t first, const Visit& visit) {
   for (std::size_t i = first; i < stack.size(); i++) {
-    if (stack[i].isTensor()) keys = keys | stack[i].toTensor().key_set();
+    if (stack[i].isTensor() && stack[i].toTensor().defined()) visit(stack[i].toTensor());
     if (!stack[i].isTensorList() && !stack[i].isOptionalTensorList()) continue;
     for (const c10::IValue& item : stack[i].toListRef()) {
-      if (item.isTensor()) keys = keys | item.toTensor().key_set();
+      if (item.isTensor() && item.toTensor().defined()) visit(item.toTensor());
     }
   }
+}
+
+c10::DispatchKeySet keys_of(const torch::jit::Stack& stack, std::size_t first) {
+  c10::DispatchKeySet keys;
+  visit_tensors(stack, first, [&](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
   const auto local = c10::impl::tls_local_dispatch_key_set();
   return ((keys | local.included_) - local.excluded_).remove(kRecorderKey);
 }
@@ -52,6 +57,18 @@ c10::DispatchKey autocast_kernel(const c10::OperatorHandle& op, const torch::jit
 }
 
 bool may_be_cast(const torch::jit::Stack& stack, std::size_t first) { return is_on() && keys_of(stack, first).has_any(c10::autocast_dispatch_keyset); }
+
+bool has_castable(const torch::jit::Stack& stack, std::size_t first) {
+  bool any = false;
+  visit_tensors(stack, first, [&](const at::Tensor& tensor) { any = any || (tensor.is_floating_point() && tensor.scalar_type() != at::kDouble); });
+  return any;
+}
+
+std::vector<at::Tensor> tensors_of(const torch::jit::Stack& stack, std::size_t first) {
+  std::vector<at::Tensor> tensors;
+  visit_tensors(stack, first, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  return tensors;
+}
 
 c10::DeviceType autocast_device(c10::DispatchKey key) { return key == c10::DispatchKey::AutocastCPU ? c10::kCPU : c10::kCUDA; }
 

@@ -18,6 +18,9 @@ namespace dynrun::trace {
 c10::DispatchKey autocast_kernel(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
 /// Whether an operator on these arguments, or one that it is made of, might be cast.
 bool may_be_cast(const torch::jit::Stack& stack, std::size_t first);
+/// Whether there is any tensor among them that autocast casts.
+bool has_castable(const torch::jit::Stack& stack, std::size_t first);
+std::vector<at::Tensor> tensors_of(const torch::jit::Stack& stack, std::size_t first);
 /// The device that an autocast key is for.
 c10::DeviceType autocast_device(c10::DispatchKey key);
 

@@ -22,18 +22,6 @@ class WithKey {
   WithKey& operator=(const WithKey&) = delete;
 };
 
-std::vector<at::Tensor> tensors_of(const torch::jit::Stack& stack, std::size_t first) {
-  std::vector<at::Tensor> tensors;
-  for (std::size_t i = first; i < stack.size(); i++) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) tensors.push_back(stack[i].toTensor());
-    if (!stack[i].isTensorList() && !stack[i].isOptionalTensorList()) continue;
-    for (const c10::IValue& item : stack[i].toListRef()) {
-      if (item.isTensor() && item.toTensor().defined()) tensors.push_back(item.toTensor());
-    }
-  }
-  return tensors;
-}
-
 }  // namespace
 
 /// Runs the kernel of autocast: its casts and the operator that it calls are recorded, not itself.

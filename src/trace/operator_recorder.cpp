@@ -30,7 +30,7 @@ thread_local const std::function<at::Tensor()>* given_cast = nullptr;
 /// What an operator is made of.
 void watch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - op.schema().arguments().size();
-  if (*watched_casts == c10::DispatchKey::Undefined) *watched_casts = autocast_kernel(op, *stack, first);
+  if (*watched_casts == c10::DispatchKey::Undefined && has_castable(*stack, first)) *watched_casts = autocast_kernel(op, *stack, first);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 
