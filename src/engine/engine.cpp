@@ -637,6 +637,11 @@ int Engine::fullgraph_at(const vm::Machine& machine) const {
   return found;
 }
 
+bool Engine::asks_for_one_graph(python::Frame* frame) const {
+  const Mark* mark = mark_of(frame);
+  return mark && mark->fullgraph != Scope::kMayBreak;
+}
+
 void Engine::mark(PyObject* object, DynrunDynamic dynamic, int fullgraph) {
   if (PyMethod_Check(object)) object = PyMethod_GET_FUNCTION(object);
   vm::see_frames_again();

@@ -173,6 +173,7 @@ class Engine final : public vm::Engine {
   void mark(PyObject* function_or_module, DynrunDynamic dynamic, int fullgraph = Scope::kMayBreak);
   /// Which breaks are errors where the machine stands (Scope::Fullgraph): by the scope, and by the marks of the functions that run.
   int fullgraph_at(const vm::Machine& machine) const;
+  bool asks_for_one_graph(python::Frame* frame) const;
   /// Which sizes the recordings that this frame began leave open.
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();

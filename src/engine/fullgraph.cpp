@@ -54,6 +54,19 @@ Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Br
   return refused ? Ruling::kRefused : Ruling::kBreaks;
 }
 
+vm::Activation* asked_in(const Engine& engine, const vm::Machine& machine) {
+  vm::Activation *marked = nullptr, *forward = nullptr, *base = nullptr;
+  for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
+    base = activation;
+    if (engine.asks_for_one_graph(activation->frame)) marked = activation;
+    const std::string_view name = python::text_of(activation->frame->code->co_qualname);
+    if (name.size() > 8 && name.substr(name.size() - 8) == ".forward") forward = activation;
+  }
+  if (marked) return marked;
+  if (Scope::here().fullgraph != Scope::kMayBreak) return base;
+  return engine.options().fullgraph ? forward ? forward : machine.top : nullptr;
+}
+
 python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
   const trace::Break why = Engine::of_program(met).value_or(met);
   const report::BreakInfo& info = report::break_info(why.id);

@@ -21,6 +21,9 @@ bool constructs(const python::Frame* base);
 /// function that the program calls outside of them (an optimizer's step, a tensor's text).
 Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Break& met, bool in_constructor);
 
+/// Where the machine is about to raise an error for a break: the frame of the function that asked for one graph.
+vm::Activation* asked_in(const Engine& engine, const vm::Machine& machine);
+
 /// What is raised there: the class that torch.compile raises, or a RuntimeError for --fullgraph.
 python::Ref fullgraph_error(const trace::Break& met, bool asked_for);
 

@@ -186,7 +186,7 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
       if (torch_state_uses_ > 0 && !leaves_torch_state(activation, instruction)) torch_state_uses_ = 0;
       break;
     case State::kRefused:
-      if (&activation != base_ || !returns(instruction)) break;
+      if (&activation != refused_in_ || !returns(instruction)) break;
       return raise_again();
     case State::kWatch:
     case State::kIdle: break;
@@ -198,7 +198,8 @@ Decision Session::decide(vm::Machine& machine, vm::Activation& activation, const
 Decision Session::raise_refusal() {
   python::Ref refusal = std::move(refusal_);
   detach();
-  if (!machine_.borrowed) {
+  refused_in_ = asked_in(engine_, machine_);
+  if (refused_in_ && !(machine_.borrowed && refused_in_ == base_)) {
     state_ = State::kRefused;
     machine_.observer = this;
     refused_ = refusal;
@@ -210,7 +211,9 @@ Decision Session::raise_refusal() {
 /// What was asked for did not happen: no handler of the function's own makes it whole.
 Decision Session::raise_again() {
   python::Ref refused = std::move(refused_);
+  const bool left = engine_.fullgraph_at(machine_) == Scope::kMayBreak && !engine_.options().fullgraph;  // a block `with optimize(...)`
   detach();
+  if (left) return Decision::kExecute;
   const Quiet quiet;
   python::Ref noted = python::Ref::steal(PyObject_CallMethod(refused.get(), "add_note", "s", "It was caught inside of the function, and is raised again at its end."));
   if (noted) PyErr_SetRaisedException(refused.release());
@@ -582,6 +585,7 @@ void Session::leaving(vm::Machine& machine, vm::Activation& activation, PyObject
   Busy busy(*this);
   if (state_ == State::kRecord) recorder_->leaving(machine, activation);
   if (&machine == &machine_) close_visit(activation);
+  if (state_ == State::kRefused && &activation == refused_in_) detach();
   if (&activation == base_) {
     if (state_ == State::kWatch) engine_.judge(heat_key_, ran_no_operator());
     whole_ = whole_ || ran_no_operator();

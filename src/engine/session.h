@@ -42,7 +42,7 @@ class Session final : public vm::Observer {
     kRecord,  // recording
     kStep,    // the next instruction runs without being looked at, then kProbe
     kWatch,   // does the base run any operator?
-    kRefused, // an error was raised at a break: the base may only end with one
+    kRefused, // an error was raised at a break: the function that asked for one graph may only end with one
     kIdle,    // nothing more to do for this activation
   };
   vm::Decision decide(vm::Machine& machine, vm::Activation& activation, const bytecode::Instruction& instruction);
@@ -119,7 +119,8 @@ class Session final : public vm::Observer {
   vm::Decision raise_refusal();
   vm::Decision raise_again();
   python::Ref refusal_;  // an exception that is raised at the next instruction: --fullgraph's, or a back end's
-  python::Ref refused_;  // after that: raised again where the base would return, if it was caught inside of it
+  python::Ref refused_;  // after that: raised again where the function that asked would return, if it was caught inside of it
+  vm::Activation* refused_in_ = nullptr;  // that function
 };
 
 }  // namespace dynrun::engine

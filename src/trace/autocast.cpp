@@ -40,8 +40,7 @@ bool only_casts(const c10::OperatorHandle& op) {
 
 at::Tensor make_cached_cast(const at::Tensor& self, at::ScalarType dtype) {
   const c10::DeviceType device = self.device().type();
-  if (device != c10::kCPU && device != c10::kCUDA) return self.to(dtype);
-  return at::autocast::cached_cast(dtype, self, device).to(dtype);
+  return device == c10::kCPU || device == c10::kCUDA ? kept_cast(self, dtype) : self.to(dtype);
 }
 
 TORCH_LIBRARY_FRAGMENT(dynrun, library) { library.def("cached_cast(Tensor self, ScalarType dtype) -> Tensor"); }
@@ -50,7 +49,34 @@ TORCH_LIBRARY_IMPL(dynrun, CompositeImplicitAutograd, library) { library.impl("c
 }  // namespace
 
 c10::DispatchKey autocast_kernel(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
-  if (!is_on() || !only_casts(op)) return c10::DispatchKey::Undefined;
+  return only_casts(op) ? casting_key(op, stack, first) : c10::DispatchKey::Undefined;
+}
+
+bool is_in_region() {
+  const int nesting = at::autocast::increment_nesting() - 1;
+  at::autocast::decrement_nesting();
+  return nesting > 0;
+}
+
+at::Tensor kept_cast(const at::Tensor& weight, c10::ScalarType dtype) {
+  const c10::DeviceType device = weight.device().type();
+  struct Switches {
+    explicit Switches(c10::DeviceType of) : device(of) {}
+    ~Switches() {
+      at::autocast::set_autocast_dtype(device, dtype);
+      at::autocast::set_autocast_cache_enabled(cache);
+    }
+    c10::DeviceType device;
+    c10::ScalarType dtype = at::autocast::get_autocast_dtype(device);
+    bool cache = at::autocast::is_autocast_cache_enabled();
+  } const before(device);
+  at::autocast::set_autocast_dtype(device, dtype);
+  at::autocast::set_autocast_cache_enabled(true);
+  return at::autocast::cached_cast(dtype, weight, device);
+}
+
+c10::DispatchKey casting_key(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  if (!is_on()) return c10::DispatchKey::Undefined;
   const c10::DispatchKey key = keys_of(stack, first).highestPriorityTypeId();
   const bool casts = c10::autocast_dispatch_keyset.has(key) && op.hasKernelForDispatchKey(key) && !op.isKernelFallthroughKernel(key);
   return casts ? key : c10::DispatchKey::Undefined;
@@ -87,7 +113,7 @@ const c10::OperatorHandle& cached_cast() {
 at::Tensor cast_from(const std::vector<at::Tensor>& tensors, const at::Tensor& cast) {
   for (const at::Tensor& tensor : tensors) {
     const bool alike = tensor.device() == cast.device() && tensor.sizes() == cast.sizes() && keeps_cast(tensor, cast.scalar_type());
-    if (alike && at::autocast::cached_cast(cast.scalar_type(), tensor, tensor.device().type()).is_same(cast)) return tensor;
+    if (alike && kept_cast(tensor, cast.scalar_type()).is_same(cast)) return tensor;
   }
   return {};
 }

@@ -16,6 +16,10 @@ namespace dynrun::trace {
 
 /// The autocast key whose kernel a call of `op` is about to run, kUndefined if none.
 c10::DispatchKey autocast_kernel(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+/// The same, of any library's kernels.
+c10::DispatchKey casting_key(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
+/// Whether a region of autocast has begun on this thread.
+bool is_in_region();
 /// Whether an operator on these arguments, or one that it is made of, might be cast.
 bool may_be_cast(const torch::jit::Stack& stack, std::size_t first);
 /// Whether there is any tensor among them that autocast casts.
@@ -26,6 +30,8 @@ c10::DeviceType autocast_device(c10::DispatchKey key);
 
 /// Whether autocast keeps the cast of `tensor` to `dtype` for the rest of a region (ATen/autocast_mode.cpp).
 bool keeps_cast(const at::Tensor& tensor, c10::ScalarType dtype);
+/// The cast that torch keeps of `weight` in a region of that dtype, made where there is none.
+at::Tensor kept_cast(const at::Tensor& weight, c10::ScalarType dtype);
 /// `dynrun::cached_cast(Tensor self, ScalarType dtype) -> Tensor`: as autocast would cast it here.
 const c10::OperatorHandle& cached_cast();
 /// The kept cast that `cast` is of one of `tensors`, which is then given; else an undefined tensor.

@@ -53,7 +53,8 @@ void OperatorRecorder::record_cast(const at::Tensor& from, const at::Tensor& cas
   static const auto convert = c10::Dispatcher::singleton().findSchemaOrThrow("aten::to", "dtype");
   graph::Argument source;
   if (!tensor_argument(from, source)) return;
-  const bool cached = casts_may_be_kept && keeps_cast(from, cast.scalar_type());
+  const bool kept = keeps_cast(from, cast.scalar_type());
+  const bool cached = kept && (casts_may_be_kept || !is_in_region());  // what is switched on without a region is kept for ever
   graph::Node node{cached ? cached_cast() : convert, {source, graph::Argument::constant(cast.scalar_type())}, {}, {}, mode_now(), source_};
   if (!cached) {
     for (const c10::IValue& rest : {c10::IValue(false), c10::IValue(false), c10::IValue()}) node.arguments.push_back(graph::Argument::constant(rest));
@@ -62,6 +63,7 @@ void OperatorRecorder::record_cast(const at::Tensor& from, const at::Tensor& cas
   if (touches_unsized(node) && !learn_data_sizes(node)) return refuse(Refusal::kDataDependent, node.op.schema().name());
   note_constants(node.op, node, !cached && only_constants({from}, 0));
   casts_.insert(node.outputs[0]);
+  if (kept && !cached) kept_casts_.push_back({source.value(), node.outputs[0]});
   graph_->nodes.push_back(std::move(node));
 }
 
@@ -86,6 +88,11 @@ void OperatorRecorder::call_watched(const c10::OperatorHandle& op, torch::jit::S
   mode.autocast = true;
   mode.autocast_device = autocast_device(seen);
   mode.autocast_dtype = at::autocast::get_autocast_dtype(mode.autocast_device);
+}
+
+void OperatorRecorder::forget_casts() {
+  casts_may_be_kept = false;
+  kept_casts_.clear();
 }
 
 std::size_t OperatorRecorder::cast_count() const {

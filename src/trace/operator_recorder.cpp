@@ -30,12 +30,13 @@ thread_local const std::function<at::Tensor()>* given_cast = nullptr;
 /// What an operator is made of.
 void watch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - op.schema().arguments().size();
-  if (*watched_casts == c10::DispatchKey::Undefined && has_castable(*stack, first)) *watched_casts = autocast_kernel(op, *stack, first);
+  if (*watched_casts == c10::DispatchKey::Undefined && has_castable(*stack, first)) *watched_casts = casting_key(op, *stack, first);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 
 void give_cast(torch::jit::Stack* stack, std::size_t arguments) {
   const auto make = std::exchange(given_cast, nullptr);
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kKey);
   torch::jit::drop(*stack, arguments);
   stack->emplace_back((*make)());
 }
@@ -186,6 +187,7 @@ void OperatorRecorder::rewind(const Mark& mark) {
   for (auto* values : {&constant_values_, &size_values_, &settled_contents_, &casts_}) {
     std::erase_if(*values, [&](graph::ValueId id) { return static_cast<std::size_t>(id) >= mark.values; });
   }
+  std::erase_if(kept_casts_, [&](const KeptCast& kept) { return static_cast<std::size_t>(kept.cast) >= mark.values; });
   data_sizes_.rewind(mark.values);
   std::erase_if(numbers_, [&](const auto& number) { return static_cast<std::size_t>(number.second) >= mark.values; });
   graph_->inputs.resize(mark.inputs);

@@ -43,6 +43,14 @@ class OperatorRecorder {
   /// Called for a tensor that no recorded operator made: gives its graph input, or kNoValue when it has no provenance.
   std::function<graph::ValueId(const at::Tensor&)> resolve_outside;
 
+  /// Torch forgets the casts that it has kept.
+  void forget_casts();
+  /// A weight and its cast, as the graph has them.
+  struct KeptCast {
+    graph::ValueId weight, cast;
+  };
+  /// Those that torch keeps at the recording's end and had not at its beginning.
+  const std::vector<KeptCast>& kept_casts() const { return kept_casts_; }
   /// How many nodes are casts that autocast made.
   std::size_t cast_count() const;
   void drop_unused_gradients();
@@ -238,6 +246,7 @@ class OperatorRecorder {
   static graph::Mode mode_now();
 
   std::unordered_set<graph::ValueId> casts_;                // results of nodes that the program did not call
+  std::vector<KeptCast> kept_casts_;
   const std::vector<at::Tensor>* cast_operands_ = nullptr;  // of the operator that autocast is casting for
   std::shared_ptr<graph::Graph> graph_;
   std::unordered_map<c10::TensorImpl*, Known> known_;

@@ -343,6 +343,7 @@ class Recorder {
   void settle_odd_index(PyObject* key);
   bool compare_sizes(PyObject* left, PyObject* right);
   void finish_sizes();
+  void leave_casts();
 
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now?

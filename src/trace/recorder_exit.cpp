@@ -746,6 +746,7 @@ bool Recorder::finish() {
     }
   }
   finish_sizes();
+  leave_casts();
   for (graph::ValueId value : segment_->graph->outputs) {
     at::Tensor tensor = operators_.tensor(value);
     bool tracked = tensor.defined() && !tensor.is_inference();
@@ -760,7 +761,6 @@ bool Recorder::finish() {
     segment_->output_traits.push_back(traits);
   }
   if (segment_->sets_autocast) segment_->exit_autocast = TorchState::now();
-  operators_.drop_unused_gradients();
   segment_->weight_casts = WeightCasts(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
@@ -772,6 +772,18 @@ bool Recorder::finish() {
   segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size() - operators_.cast_count()) + operators_.uncounted());
   segment_->frames = frames_;
   return true;
+}
+
+/// A region that the segment began goes on behind it: the casts in it are results.
+void Recorder::leave_casts() {
+  const auto& inputs = segment_->graph->inputs;
+  for (const OperatorRecorder::KeptCast& kept : operators_.kept_casts()) {
+    const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const graph::Input& known) { return known.value == kept.weight; });
+    if (input == inputs.end() || !operators_.tensor(kept.cast).defined()) continue;
+    segment_->casts_left.casts.push_back({static_cast<std::size_t>(input - inputs.begin()), segment_->graph->outputs.size()});
+    segment_->graph->outputs.push_back(kept.cast);
+  }
+  operators_.drop_unused_gradients();
 }
 
 }  // namespace dynrun::trace

@@ -181,6 +181,12 @@ Flow Recorder::set_autocast(vm::Activation& activation, const bytecode::Instruct
     if (!plain) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   }
   segment_->sets_autocast = true;
+  const std::string name = callable_name(site.callee);
+  const bool ends_region = name.find("autocast_decrement_nesting") != std::string::npos && TorchState::now().autocast_nesting == 1;
+  if (ends_region || name.find("clear_autocast_cache") != std::string::npos) {
+    operators_.forget_casts();
+    segment_->casts_left.clears = true;
+  }
   mutations_++;
   return prepare(activation, in, site.slots, Then::kLearnTop);
 }

@@ -199,7 +199,8 @@ ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const st
 ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, Code& code, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
   c10::impl::ExcludeDispatchKeyGuard uncounted(kRecordedKeys);
   const bool operators = code.executable->replays_operators();
-  const auto casts = operators && !verify ? WeightCasts::State::kFresh : segment.weight_casts.look(inputs);
+  const bool as_they_are = segment.backend != 0 || (operators && !verify);  // back ends cast weights as the nodes say
+  const auto casts = as_they_are ? WeightCasts::State::kFresh : segment.weight_casts.look(inputs);
   if (casts != WeightCasts::State::kFresh) return run_kept_casts(segment, casts, inputs, random, outputs);
   const std::shared_ptr<runtime::Executable> taken = code.executable;
   const bool writes_compiled = segment.writes_outside && segment.backend == 0 && !taken->replays_operators();

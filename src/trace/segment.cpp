@@ -49,8 +49,8 @@ TorchState TorchState::now(int precision) {
   state.inference = c10::InferenceMode::is_enabled();
   state.autocast = at::autocast::is_autocast_enabled(at::kCPU);
   state.autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
-  if (state.autocast) state.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
-  if (state.autocast_cuda) state.autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  state.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  state.autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA);
   auto& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();
   state.default_dtype = c10::get_default_dtype_as_scalartype();
@@ -202,14 +202,12 @@ bool fill_frame(vm::Activation& activation, const FrameRecipe& recipe, Kitchen& 
   return true;
 }
 
-void set_autocast(const TorchState& entry, const TorchState& exit) {
+void set_autocast(const TorchState& exit) {
   at::autocast::set_autocast_enabled(at::kCPU, exit.autocast);
   at::autocast::set_autocast_enabled(at::kCUDA, exit.autocast_cuda);
-  if (exit.autocast) at::autocast::set_autocast_dtype(at::kCPU, exit.autocast_dtype);
-  if (exit.autocast_cuda) at::autocast::set_autocast_dtype(at::kCUDA, exit.autocast_cuda_dtype);
+  at::autocast::set_autocast_dtype(at::kCPU, exit.autocast_dtype);
+  at::autocast::set_autocast_dtype(at::kCUDA, exit.autocast_cuda_dtype);
   at::autocast::set_autocast_cache_enabled(exit.autocast_cache);
-  // Leaving the outermost region does. In one that the segment began a cast is only made again.
-  if (entry.autocast_nesting == 0 || exit.autocast_nesting == 0) at::autocast::clear_cache();
   int nesting = at::autocast::increment_nesting();
   while (nesting < exit.autocast_nesting) nesting = at::autocast::increment_nesting();
   while (nesting > exit.autocast_nesting) nesting = at::autocast::decrement_nesting();
@@ -324,6 +322,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
     if (ran == ReplayResult::kFailed) segment.host.swap_generators(registers, hosts);
     return ran;
   }
+  segment.casts_left.leave(inputs.tensors(), outputs);
   if (segment.host_calls.empty()) inputs.clear();
   Kitchen kitchen(segment.recipes, registers, hosts, outputs);
   if (!prepare(segment, kitchen)) {
@@ -335,7 +334,7 @@ ReplayResult replay(Segment& segment, vm::Machine& machine, vm::Activation* base
   for (const Effect& effect : segment.effects) {
     if (!apply(effect, kitchen, {segment, machine, base, registers, hosts, inputs.tensors(), random})) return ReplayResult::kRaised;
   }
-  if (segment.sets_autocast) set_autocast(segment.state, segment.exit_autocast);
+  if (segment.sets_autocast) set_autocast(segment.exit_autocast);
   outputs.clear();
   inputs.clear();
   if (segment.returns) {

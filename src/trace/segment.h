@@ -186,6 +186,7 @@ struct Segment {
   bool sets_autocast = false;  // switches autocast, and ends with the state of `exit_autocast`
   TorchState exit_autocast;
   WeightCasts weight_casts;
+  CastsLeft casts_left;
   std::shared_ptr<runtime::Executable> kept_casts;  // its operators, for casts that are not fresh
   bool returns = false;
   bool continues = false;                 // the exit is no break: another segment may begin right there

@@ -1,5 +1,6 @@
 #include "trace/weight_casts.h"
 
+#include "guards/storage_watch.h"
 #include "trace/autocast.h"
 #include "trace/operator_keys.h"
 
@@ -26,8 +27,6 @@ std::uint64_t region() {
   }
   return number;
 }
-
-at::Tensor kept_cast(const at::Tensor& weight, c10::ScalarType dtype) { return at::autocast::cached_cast(dtype, weight, weight.device().type()); }
 
 /// A tensor of the same numbers, as `weight.to(dtype)` would give it here.
 at::Tensor as_cast_of(const at::Tensor& weight, const at::Tensor& numbers) {
@@ -61,22 +60,21 @@ WeightCasts::State WeightCasts::look(const std::vector<at::Tensor>& inputs) {
   std::vector<Weight> now;
   for (std::size_t i = 0; i < inputs_.size(); i++) {
     const at::Tensor& one = weight(inputs, i);
-    if (!keeps_cast(one, dtypes_[i]) || one.is_inference()) return State::kUnknown;
-    now.push_back({one.unsafeGetTensorImpl(), one.storage().data(), static_cast<std::uint32_t>(one._version())});
+    if (one.is_inference() || !one.is_leaf() || !guards::is_foldable(one)) return State::kUnknown;
+    now.push_back({one.unsafeGetTensorImpl(), one.storage().unsafeGetStorageImpl(), one.const_data_ptr(), static_cast<std::uint32_t>(one._version()), guards::alias_epoch(one)});
   }
   const std::uint64_t region_now = region();
   const bool unchanged = now == seen_, elsewhere = region_now != region_;
-  seen_ = std::move(now);
   region_ = region_now;
   if (!unchanged) {
-    casts_.clear();
-    fresh_ = compared_ = false;
+    see(inputs, std::move(now));
     return State::kUnknown;
   }
   if (elsewhere) {  // nothing was written since an earlier region
-    fresh_ = !casts_.empty();
-    if (!fresh_) return State::kLearning;
-    give(inputs);
+    compared_ = fresh_ = false;
+    if (casts_.empty()) return State::kLearning;
+    fresh_ = give(inputs);
+    compared_ = true;
   }
   if (!fresh_ && !compared_) {
     compared_ = true;
@@ -85,10 +83,25 @@ WeightCasts::State WeightCasts::look(const std::vector<at::Tensor>& inputs) {
   return fresh_ ? State::kFresh : State::kUnknown;
 }
 
+void WeightCasts::see(const std::vector<at::Tensor>& inputs, std::vector<Weight> now) {
+  casts_.clear();
+  pins_.clear();
+  fresh_ = compared_ = false;
+  for (std::size_t i = 0; i < inputs_.size(); i++) {
+    const at::Tensor& one = weight(inputs, i);
+    guards::watch_storage(one);
+    now[i].alias_epoch = guards::alias_epoch(one);
+    pins_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(one.storage().unsafeGetStorageImpl()));
+  }
+  seen_ = std::move(now);
+}
+
 void WeightCasts::learn(const std::vector<at::Tensor>& inputs) {
   casts_.clear();
+  fresh_ = false;
   for (std::size_t i = 0; i < inputs_.size(); i++) {
     const at::Tensor cast = kept_cast(weight(inputs, i), dtypes_[i]);
+    if (cast.is_inference() != c10::InferenceMode::is_enabled() || cast.scalar_type() != dtypes_[i]) return casts_.clear();
     casts_.push_back(cast.is_inference() ? cast : cast.detach());
   }
   fresh_ = true;
@@ -103,12 +116,32 @@ bool WeightCasts::equal_kept(const std::vector<at::Tensor>& inputs) const {
   return true;
 }
 
-/// Torch's cache gets the casts that it would have made, without their being made.
-void WeightCasts::give(const std::vector<at::Tensor>& inputs) const {
+/// Torch's cache gets the casts that it would have made, without their being made. False where it has others.
+bool WeightCasts::give(const std::vector<at::Tensor>& inputs) const {
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < inputs_.size(); i++) {
     const at::Tensor& one = weight(inputs, i);
-    const GivenCast given([&] { return as_cast_of(one, casts_[i]); });
-    kept_cast(one, dtypes_[i]);
+    bool made = false;
+    at::Tensor kept;
+    {
+      const GivenCast given([&] {
+        made = true;
+        return as_cast_of(one, casts_[i]);
+      });
+      kept = kept_cast(one, dtypes_[i]);
+    }
+    if (made || kept.is_alias_of(casts_[i])) continue;
+    if (kept.scalar_type() != dtypes_[i] || kept.is_inference() != casts_[i].is_inference() || !at::equal(kept, casts_[i])) return false;
+  }
+  return true;
+}
+
+void CastsLeft::leave(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) const {
+  if (clears) at::autocast::clear_cache();
+  for (const Cast& left : casts) {
+    const at::Tensor &weight = inputs[left.input], &cast = outputs[left.output];
+    const GivenCast given([&] { return cast.requires_grad() ? cast : as_cast_of(weight, cast); });
+    kept_cast(weight, cast.scalar_type());
   }
 }
 

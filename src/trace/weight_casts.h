@@ -29,20 +29,34 @@ class WeightCasts {
 
  private:
   struct Weight {
-    const void *tensor, *data;
+    const void *tensor, *storage, *data;
     std::uint32_t version;
+    std::uint64_t alias_epoch;
     bool operator==(const Weight&) const = default;
   };
+  void see(const std::vector<at::Tensor>& inputs, std::vector<Weight> now);
   bool equal_kept(const std::vector<at::Tensor>& inputs) const;
-  void give(const std::vector<at::Tensor>& inputs) const;
+  bool give(const std::vector<at::Tensor>& inputs) const;
   const at::Tensor& weight(const std::vector<at::Tensor>& inputs, std::size_t i) const { return inputs[static_cast<std::size_t>(inputs_[i])]; }
 
   std::vector<int> inputs_;  // of the segment
   std::vector<c10::ScalarType> dtypes_;
   std::vector<Weight> seen_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pins_;  // no other storage gets the address of one that was seen
   std::vector<at::Tensor> casts_;  // of the weights as they were seen; empty: not known
   std::uint64_t region_ = 0;       // where they were seen last
   bool fresh_ = false, compared_ = false;
+};
+
+/// The casts that torch keeps of weights behind a segment, in a region that began in it.
+struct CastsLeft {
+  struct Cast {
+    std::size_t input, output;  // of the segment's graph
+  };
+  bool clears = false;  // torch forgot all that it had kept, before
+  std::vector<Cast> casts;
+
+  void leave(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) const;
 };
 
 }  // namespace dynrun::trace
