@@ -20,7 +20,7 @@ std::uint64_t region() {
   static const at::Tensor& probe = *new at::Tensor(at::ones({1}, at::kFloat).set_requires_grad(true));  // libtorch may be gone first
   static at::Tensor& last = *new at::Tensor();
   static std::uint64_t number = 0;
-  at::Tensor cast = at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), probe, at::kCPU);
+  at::Tensor cast = kept_cast(probe, at::kBFloat16);
   if (!last.defined() || !last.is_same(cast)) {
     last = std::move(cast);
     number++;
@@ -78,7 +78,7 @@ WeightCasts::State WeightCasts::look(const std::vector<at::Tensor>& inputs) {
   }
   if (!fresh_ && !compared_) {
     compared_ = true;
-    if (equal_kept(inputs)) learn(inputs);
+    learn(inputs);
   }
   return fresh_ ? State::kFresh : State::kUnknown;
 }
@@ -99,21 +99,15 @@ void WeightCasts::see(const std::vector<at::Tensor>& inputs, std::vector<Weight>
 void WeightCasts::learn(const std::vector<at::Tensor>& inputs) {
   casts_.clear();
   fresh_ = false;
-  for (std::size_t i = 0; i < inputs_.size(); i++) {
-    const at::Tensor cast = kept_cast(weight(inputs, i), dtypes_[i]);
-    if (cast.is_inference() != c10::InferenceMode::is_enabled() || cast.scalar_type() != dtypes_[i]) return casts_.clear();
-    casts_.push_back(cast.is_inference() ? cast : cast.detach());
-  }
-  fresh_ = true;
-}
-
-bool WeightCasts::equal_kept(const std::vector<at::Tensor>& inputs) const {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < inputs_.size(); i++) {
     const at::Tensor& one = weight(inputs, i);
-    if (!at::equal(kept_cast(one, dtypes_[i]), one.to(dtypes_[i]))) return false;
+    const at::Tensor cast = kept_cast(one, dtypes_[i]);
+    if (cast.is_inference() != c10::InferenceMode::is_enabled() || cast.scalar_type() != dtypes_[i]) return casts_.clear();
+    if (!at::equal(cast, one.to(dtypes_[i]))) return casts_.clear();  // of other numbers: the weight was not always this
+    casts_.push_back(cast.is_inference() ? cast : cast.detach());
   }
-  return true;
+  fresh_ = true;
 }
 
 /// Torch's cache gets the casts that it would have made, without their being made. False where it has others.

@@ -21,7 +21,7 @@ class WeightCasts {
 
   enum class State : std::uint8_t {
     kUnknown,  // torch may have kept casts of before a weight was written: only operators that ask it will do
-    kLearning, // it has none; when the operators have run, `learn` takes theirs
+    kLearning, // the casts are not known yet; when the operators have run, `learn` takes torch's if they are the weights'
     kFresh,    // as compiled code has them; torch has them too
   };
   State look(const std::vector<at::Tensor>& inputs);
@@ -35,7 +35,6 @@ class WeightCasts {
     bool operator==(const Weight&) const = default;
   };
   void see(const std::vector<at::Tensor>& inputs, std::vector<Weight> now);
-  bool equal_kept(const std::vector<at::Tensor>& inputs) const;
   bool give(const std::vector<at::Tensor>& inputs) const;
   const at::Tensor& weight(const std::vector<at::Tensor>& inputs, std::size_t i) const { return inputs[static_cast<std::size_t>(inputs_[i])]; }
 

@@ -105,6 +105,25 @@ with torch.no_grad():
             tell(hot(x, l.weight))""")
 
 
+def with_a_cache(x):
+    with torch.autocast("cpu", dtype=BF, cache_enabled=True):
+        return torch.relu(l(x)).float()
+
+
+with torch.no_grad():
+    for _ in range(6):
+        cold("""with torch.autocast('cpu', dtype=BF, cache_enabled=False):
+            tell(with_a_cache(x)); l.weight.mul_(1.0625); tell(*[with_a_cache(x) for _ in range(4)])""")
+    l = linear()
+    for i in range(12):  # of other numbers from the first time on
+        cold("""with torch.autocast('cpu', dtype=BF):
+            if i % 4 == 1:
+                data, l.weight.data = l.weight.data, average
+                tell(torch.mm(x, l.weight))
+                l.weight.data = data
+            tell(hot(x, l.weight), torch.mm(x, l.weight))""")
+
+
 def another_dtype_inside(x):
     with torch.autocast("cpu", dtype=torch.float16):
         return torch.relu(l(x)).float()
