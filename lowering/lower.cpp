@@ -14,7 +14,6 @@
 #include "lowering/shared.h"
 #include "lowering/unsized_kernel.h"
 
-
 #include <algorithm>
 
 #ifdef DYNRUN_CUDA
