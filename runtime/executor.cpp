@@ -4,6 +4,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/frame.h"
 #include "runtime/plan.h"
+#include "runtime/undo_log.h"
 #ifdef DYNRUN_CUDA
 #include "runtime/cuda/graphed_runs.h"
 
@@ -221,7 +222,7 @@ class Executor final : public Executable {
   }
 
   std::vector<at::Tensor> replay(c10::ArrayRef<at::Tensor> inputs) {
-    std::call_once(replayer_once_, [&] { replayer_ = make_replayer(graph_); });
+    std::call_once(replayer_once_, [&] { replayer_ = UndoLog::covers(*graph_) ? make_undoing_replayer(graph_) : make_replayer(graph_); });
     return replayer_->run(inputs);
   }
 

@@ -284,6 +284,8 @@ void power(RuleContext& c) {
   ScalarType dtype = compute_type(c.promoted({"self", "exponent"}));
   if (!c10::isFloatingType(dtype)) throw NotCovered{};
   Expr x = c.operand("self", dtype);
+  // torch takes an integer into the type of the result first.
+  if (!c10::isFloatingType(c.type("self").dtype) && c.out().dtype != dtype) x = cast(cast(x, c.out().dtype), dtype);
   if (!c.is_tensor("exponent")) {
     double exponent = c.number("exponent");
     if (exponent == 2) return c.define(x * x);

@@ -40,7 +40,6 @@ constexpr int kHotInsideCold = 3;           // a module called again and again b
 constexpr int kHotFunctionInsideCold = 16;  // a plain function
 constexpr int kMostFruitless = 16;
 constexpr std::size_t kMostCodes = 2048;     // that have segments or were tried
-constexpr int kMaxRefolds = 3;
 constexpr std::size_t kMostMissRows = 1000;  // of the report
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -488,7 +487,7 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
   code.folded_at = guards::kNoAliasCount;
   if (!recorded.nodes.empty()) {
     auto graph = std::make_shared<graph::Graph>(recorded);
-    bool fold = code.refolds < kMaxRefolds;
+    const bool fold = !code.is_plain && code.refolds < kMaxRefolds;
     for (std::size_t i = 0; i < inputs.size(); i++) {
       if (!fold || !guards::is_foldable(inputs[i])) graph->inputs[i].kind = graph::InputKind::kActivation;
     }
@@ -526,22 +525,6 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
     }
   }
   report_.compile_seconds += seconds_since(start);
-}
-
-void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared) {
-  std::uint64_t aliases = guards::alias_count();
-  for (const auto& folded : code.folded) {
-    const at::Tensor& tensor = inputs[static_cast<std::size_t>(folded.input)];
-    const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
-    bool same = folded.storage._unsafe_get_target() == storage.unsafeGetStorageImpl() && tensor.const_data_ptr() == folded.data &&
-                tensor.unsafeGetTensorImpl()->version_counter().current_version() == folded.version && storage.use_count() == 1 &&
-                (aliases == code.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
-    if (same) continue;
-    code.refolds++;
-    lower(code, recorded, inputs, shared);
-    return;
-  }
-  code.folded_at = aliases;
 }
 
 static report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }

@@ -30,6 +30,8 @@ struct Options;
 
 namespace dynrun::engine {
 
+constexpr int kMaxRefolds = 3;  // of weights that are written: then code is made of none
+
 class Session;
 
 /// All segments that start at one point, newest first.
@@ -129,8 +131,9 @@ class Engine final : public vm::Engine {
   void lower_plan(trace::Segment& segment, trace::ShapePlan& plan, const std::vector<at::Tensor>& inputs, bool guess);
   /// Lets lowering tell what it makes, where a report or `--dump` asks for it.
   void show_lowering(lowering::Options& options);
-  /// Makes sure that what was folded into the code still holds; lowers again where it does not.
+  /// Makes sure that what was folded into the code holds for these inputs: takes what was made of these weights, or lowers again.
   void refresh_folded(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs, lowering::Shared* shared = nullptr);
+  void lower_for_others(trace::Code& code, const graph::Graph& recorded, const std::vector<at::Tensor>& inputs);
 
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
   void run_apart(PyCodeObject* code);

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "trace/hidden_key.h"
 #include "trace/callables.h"
+#include "python/compat.h"
 #include "trace/operator_recorder.h"
 
 #include <cstdio>
@@ -41,6 +42,7 @@ extern "C" DYNRUN_EXPORT int dynrun_engine_start(const DynrunOptions* options, c
   the_options = *options;
   if (const char* wrong = dynrun::engine::start_hook()) return fail(error, error_size, wrong);
   dynrun::engine::start_engine(the_options);
+  dynrun_watch_local_monitoring();
   return 0;
 }
 

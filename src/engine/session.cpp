@@ -280,9 +280,9 @@ Decision Session::probe() {
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
     std::shared_ptr<trace::ShapePlan> plan;
     if (segment.shapes ? !(plan = segment.shapes->find(segment, registers, hosts_)) : !segment.host.run(registers, hosts_)) continue;
-    const runtime::Executable* executable = (plan ? plan->code : segment.code).executable.get();
+    const trace::Code& code = plan ? plan->code : segment.code;
     // Another thread could give a tensor's object another tensor (swap_tensors) while a replay looks at it.
-    auto inputs = trace::gather_inputs(segment, registers, hosts_, executable && executable->looks_only() && dynrun_is_only_thread());
+    auto inputs = trace::gather_inputs(segment, registers, hosts_, code.looks_only() && dynrun_is_only_thread());
     if (!inputs) continue;
     if (engine_.stress(kDynrunStressGuards) && !std::exchange(segment.failed_once, true)) continue;
     if (i > 0) std::swap(entry.segments[0], entry.segments[i]);  // the one that fits is likely to fit again

@@ -1,6 +1,6 @@
 #include "guards/program.h"
 
-#include "guards/armed.h"
+#include "guards/short_forms.h"
 #include "guards/cached_call.h"
 #include "guards/numpy_scalar.h"
 #include "guards/output.h"
@@ -628,8 +628,8 @@ bool Program::check(const Step& step, const std::vector<PyObject*>& registers) c
 }
 
 bool Program::run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const {
-  if (!armed_) armed_ = std::make_shared<Armed>();
-  Armed::Answer answer = armed_->run(*this, frames, registers);
+  if (!short_forms_) short_forms_ = std::make_shared<ShortForms>();
+  Armed::Answer answer = short_forms_->run(*this, frames, registers);
   if (answer != Armed::Answer::kUnknown && !verify_guards) return answer == Armed::Answer::kHolds;
   std::vector<PyObject*> found = verify_guards ? registers : std::vector<PyObject*>();
   bool holds = run_in_full(frames, registers);
@@ -637,7 +637,7 @@ bool Program::run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>&
     std::fprintf(stderr, "dynrun: --verify: guards that %s by their short form do not by their long form\n%s", holds ? "fail" : "hold", print().c_str());
     std::abort();
   }
-  if (holds && answer == Armed::Answer::kUnknown) armed_->held(*this, registers);
+  if (holds && answer == Armed::Answer::kUnknown) short_forms_->held(*this, registers);
   return holds;
 }
 

@@ -82,6 +82,7 @@ struct Miss {
 };
 
 class Armed;
+class ShortForms;
 
 /// "args[0].size(2)": a dimension of a tensor by its path.
 std::string size_path(const std::string& tensor, std::size_t dimension);
@@ -159,6 +160,7 @@ class Program {
 
  private:
   friend class Armed;
+  friend class ShortForms;
   struct Source {
     SourceKind kind;
     SourceId parent;
@@ -206,7 +208,7 @@ class Program {
   std::unordered_map<std::string, SourceId> paths_;
   std::unordered_map<PyTypeObject*, std::int32_t> type_index_;
   std::int32_t line_ = -1;
-  mutable std::shared_ptr<Armed> armed_;  // the short form
+  mutable std::shared_ptr<ShortForms> short_forms_;
 };
 
 /// From now on the short form of guards is compared with the long one at each run; a difference ends the process.

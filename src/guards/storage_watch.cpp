@@ -6,6 +6,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -22,11 +23,41 @@ std::unordered_map<const void*, std::uint64_t>& epochs() {
   return *map;
 }
 
-void note(PyObject* self) {
+/// Storages whose address has left torch: what holds it does not show in the storage's use count.
+class GivenAway {
+ public:
+  void add(c10::StorageImpl* storage) {
+    if (storages_.size() >= most_) drop_dead();
+    storages_.try_emplace(storage, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
+  }
+  bool has(const c10::StorageImpl* storage) const {
+    auto found = storages_.find(storage);
+    return found != storages_.end() && !found->second.expired();
+  }
+
+ private:
+  void drop_dead() {
+    std::erase_if(storages_, [](const auto& entry) { return entry.second.expired(); });
+    most_ = std::max<std::size_t>(most_, 2 * storages_.size());
+  }
+
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+  std::size_t most_ = 256;
+};
+
+GivenAway& given_away() {
+  static auto* storages = new GivenAway;
+  return *storages;
+}
+
+enum class Alias : std::uint8_t { kCounted, kAddress };  // it owns the storage; it knows where the storage lies
+
+void note(PyObject* self, Alias alias) {
   if (!is_tensor(self)) return;
   const at::Tensor& tensor = tensor_of(self);
   if (!tensor.defined() || !tensor.has_storage()) return;
   std::lock_guard<std::mutex> lock(mutex);
+  if (alias == Alias::kAddress) given_away().add(tensor.storage().unsafeGetStorageImpl());
   auto found = epochs().find(tensor.storage().unsafeGetStorageImpl());
   if (found == epochs().end()) return;
   found->second++;
@@ -35,20 +66,20 @@ void note(PyObject* self) {
 
 getter original_data = nullptr;
 PyObject* data_of(PyObject* self, void* closure) {
-  note(self);
+  note(self, Alias::kCounted);
   return original_data(self, closure);
 }
 
 // One catcher a method: torch's table holds plain function pointers, so each needs its own.
-template <int kIndex>
+template <int kIndex, Alias kAlias>
 struct Method {
   static inline PyCFunction original = nullptr;
   static PyObject* positional(PyObject* self, PyObject* arguments) {
-    note(self);
+    note(self, kAlias);
     return original(self, arguments);
   }
   static PyObject* with_keywords(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    note(self);
+    note(self, kAlias);
     return reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(original))(self, arguments, keywords);
   }
   static void install(PyTypeObject* type, const char* name) {
@@ -61,6 +92,27 @@ struct Method {
     method->ml_meth = method->ml_flags & METH_KEYWORDS
                           ? reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&with_keywords))
                           : &positional;
+  }
+};
+
+/// The same for a function of torch._C that is given tensors.
+template <int kIndex>
+struct Function {
+  static inline PyCFunctionWithKeywords original = nullptr;
+  static PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) note(PyTuple_GET_ITEM(arguments, i), Alias::kAddress);
+    PyObject *name, *value;
+    for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &value);) note(value, Alias::kAddress);
+    return original(self, arguments, keywords);
+  }
+  static void install(PyObject* module, const char* name) {
+    python::Ref function = python::Ref::steal(PyObject_GetAttrString(module, name));
+    PyErr_Clear();
+    if (!function || !PyCFunction_CheckExact(function.get())) return;
+    PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function.get())->m_ml;
+    if ((method->ml_flags & ~METH_STATIC) != (METH_VARARGS | METH_KEYWORDS)) return;
+    original = reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(method->ml_meth));
+    method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call));
   }
 };
 
@@ -84,10 +136,12 @@ void watch_storage_aliases() {
     original_data = data->get;
     data->get = &data_of;
   }
-  Method<0>::install(type, "numpy");
-  Method<1>::install(type, "untyped_storage");
-  Method<2>::install(type, "data_ptr");
-  Method<3>::install(type, "detach");
+  Method<0, Alias::kCounted>::install(type, "numpy");
+  Method<1, Alias::kCounted>::install(type, "untyped_storage");
+  Method<2, Alias::kAddress>::install(type, "data_ptr");
+  Method<3, Alias::kCounted>::install(type, "detach");
+  Function<0>::install(module.get(), "_to_dlpack");
+  Function<1>::install(module.get(), "_to_dlpack_versioned");
 }
 
 void watch_storage(const at::Tensor& tensor) {
@@ -118,8 +172,9 @@ bool is_foldable(const at::Tensor& tensor) {
   if (!tensor.has_storage() || tensor.is_inference()) return false;
   const c10::Storage& storage = tensor.storage();
   // Memory from elsewhere (numpy, a mapped file, shared memory, another process) may be written by its real owner.
-  if (!is_own_memory(storage)) return false;
-  return storage.use_count() == 1;
+  if (!is_own_memory(storage) || storage.use_count() != 1) return false;
+  std::lock_guard<std::mutex> lock(mutex);
+  return !given_away().has(storage.unsafeGetStorageImpl());
 }
 
 }  // namespace dynrun::guards

@@ -1,6 +1,7 @@
 #pragma once
 // Finds out when somebody could write a folded parameter behind its version counter: `.data`, numpy(), untyped_storage() and
-// their kind give a second way to the same memory. They are caught where torch defines them, whoever calls.
+// their kind give a second way to the same memory. They are caught where torch defines them, whoever calls. Most own the storage,
+// whose use count tells how long they live; DLPack's and data_ptr() give the address away for good.
 
 #include <ATen/core/Tensor.h>
 

@@ -92,6 +92,9 @@ const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread);
 #define DYNRUN_MONITORING_TOOL 5
 /// Whether tracing, profiling or monitoring is active, anywhere or for this code. dynrun's own does not count.
 int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code);
+/// From now on code objects that are given events of their own (sys.monitoring.set_local_events) count as monitoring everywhere: a
+/// replay runs the code of many functions.
+void dynrun_watch_local_monitoring(void);
 
 /// Tells the thread's trace function, where there is one, that the raised exception reached the current frame.
 void dynrun_trace_raised(PyThreadState* thread);

@@ -561,56 +561,6 @@ PyObject* dynrun_call_intrinsic(PyThreadState* thread, int number, PyObject* fir
   return evaluate_unseen(thread, frame);
 }
 
-// ---- tracing, profiling, monitoring ----
-
-const volatile uint64_t* dynrun_monitoring_version(PyThreadState* thread) {
-  return &thread->interp->monitoring_version;
-}
-
-static int any_tool(const uint8_t* tools, int count) {
-  for (int i = 0; i < count; i++) {
-    if (tools[i] & ~(1 << DYNRUN_MONITORING_TOOL)) return 1;
-  }
-  return 0;
-}
-
-int dynrun_is_monitored(PyThreadState* thread, PyCodeObject* code) {
-  if (thread->c_tracefunc || thread->c_profilefunc) return 1;
-  PyInterpreterState* interpreter = thread->interp;
-  static PyInterpreterState* known_interpreter = NULL;
-  static uint64_t known_version = 0;
-  static int known = 0;
-  if (interpreter != known_interpreter || interpreter->monitoring_version != known_version) {
-    known_interpreter = interpreter;
-    known_version = interpreter->monitoring_version;
-    known = any_tool(interpreter->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS);
-  }
-  if (known) return 1;
-  return code->_co_monitoring != NULL && any_tool(code->_co_monitoring->local_monitors.tools, _PY_MONITORING_LOCAL_EVENTS);
-}
-
-void dynrun_trace_raised(PyThreadState* thread) {
-  if (thread->c_tracefunc == NULL || thread->tracing) return;
-  PyObject* raised = PyErr_GetRaisedException();
-  PyFrameObject* frame = PyThreadState_GetFrame(thread);
-  PyObject* traceback = PyException_GetTraceback(raised);
-  PyObject* argument = PyTuple_Pack(3, (PyObject*)Py_TYPE(raised), raised, traceback ? traceback : Py_None);
-  Py_XDECREF(traceback);
-  int failed = argument == NULL;
-  if (!failed && frame != NULL) {
-    PyThreadState_EnterTracing(thread);
-    failed = thread->c_tracefunc(thread->c_traceobj, frame, PyTrace_EXCEPTION, argument) != 0;
-    PyThreadState_LeaveTracing(thread);
-  }
-  Py_XDECREF(argument);
-  Py_XDECREF(frame);
-  if (failed && PyErr_Occurred()) {
-    Py_DECREF(raised);  // the trace function's error takes its place
-  } else {
-    PyErr_SetRaisedException(raised);
-  }
-}
-
 // ---- generators ----
 
 PyObject* dynrun_generator_of(DynrunFrame* frame) {

@@ -360,7 +360,9 @@ bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const
   const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0 && !part.in_range; });
   if (indexed && (name == "select" || name == "slice")) return true;
   if (host_arguments.empty()) return false;
-  if (name == "select" || name == "narrow") return true;
+  static const std::unordered_set<std::string_view> picky = {"select", "narrow", "celu", "uniform", "normal", "exponential", "geometric", "cauchy", "log_normal", "random", "dropout", "renorm", "pdist", "cdist", "topk", "kthvalue",
+                                                             "unfold", "chunk", "arange", "linspace", "logspace", "multinomial", "bernoulli"};
+  if (picky.count(name) != 0) return true;
   if (!computes_with_numbers(op)) return false;
   auto narrow = [](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;
@@ -382,6 +384,15 @@ bool OperatorRecorder::may_raise_on_history(const c10::OperatorHandle& op, const
   return needs_grad && (unknown || writes(op, stack, first, outside_storages_));
 }
 
+/// Adds to elements, by indices of which one may be out of range when others have been added to.
+static bool accumulates(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+  if (!op.schema().is_mutable()) return false;
+  const std::string_view name = graph::base_name(op);
+  if (name == "scatter") return op.operator_name().overload_name.find("reduce") != std::string::npos;
+  if (name != "index_put" && name != "put" && name != "_index_put_impl") return false;
+  return stack.size() > first + 3 && stack[first + 3].isBool() && stack[first + 3].toBool();
+}
+
 Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   for (std::size_t i = first; i < stack.size(); i++) {
     const c10::IValue& value = stack[i];
@@ -398,7 +409,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
   if (wrote_outside_ && may_raise_on_sizes(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && may_raise_on_numbers(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
   if (wrote_outside_ && graph::may_raise_on_data(op, integers) && !is_checked_early(op, stack, first)) return Refusal::kMayRaiseAfterWrite;
-  if (graph::raises_half_way(op, integers) && stack[first].isTensor()) {
+  if ((graph::raises_half_way(op, integers) || accumulates(op, stack, first)) && stack[first].isTensor()) {
     const bool unknown = find(stack[first].toTensor()) == graph::kNoValue;  // an argument that comes in just here
     if (unknown || writes(op, stack, first, outside_storages_)) return Refusal::kMayRaiseAfterWrite;
   }
@@ -679,12 +690,47 @@ bool OperatorRecorder::fills_with_literal(const c10::OperatorHandle& op, const t
   return recorded_alike && self.device() != value.device() && value.device().is_cpu() && value.dim() == 0 && is_constant(find(value));
 }
 
+/// Whether the tensor that is lifted was made by `torch.tensor` and its kind: no Python object has it yet. The operator may also be
+/// called by name, for a tensor of the program's.
+static bool is_of_constructor(const at::Tensor& data) { return !data.defined() || data.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr; }
+
+/// Results of these lie in the argument's memory but are no views: their versions are their own, which a graph does not keep apart.
+static bool has_own_version(const c10::OperatorHandle& op) {
+  static const std::unordered_set<std::string_view> names = {"_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"};
+  return names.count(graph::base_name(op)) != 0;
+}
+
+/// Tensors that an operator is to write, in the sizes that they had before: given as `out=` they may be given others.
+class WrittenSizes {
+ public:
+  WrittenSizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
+    if (!op.schema().is_mutable() || op.hasTag(at::Tag::inplace_view)) return;
+    const auto& formals = op.schema().arguments();
+    for (std::size_t i = 0; i < formals.size(); i++) {
+      if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
+      const c10::IValue& value = stack[first + i];
+      if (value.isTensor()) add(value.toTensor());
+      if (!value.isTensorList()) continue;
+      for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
+    }
+  }
+  bool changed() const {
+    return std::any_of(before_.begin(), before_.end(), [](const auto& one) { return one.first.sizes() != c10::IntArrayRef(one.second); });
+  }
+
+ private:
+  void add(const at::Tensor& tensor) {
+    if (tensor.defined()) before_.emplace_back(tensor, tensor.sizes().vec());
+  }
+  std::vector<std::pair<at::Tensor, std::vector<std::int64_t>>> before_;
+};
+
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t count = op.schema().arguments().size();
   const std::size_t first = stack->size() - count;
   if (cast_operands_ && op.schema().name() == "aten::to") return call_cast(op, stack, first);
   if (const auto key = refusal_ == Refusal::kNone ? autocast_kernel(op, *stack, first) : c10::DispatchKey::Undefined; key != c10::DispatchKey::Undefined) return call_casting(op, key, stack, first);
-  if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh") {
+  if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh" && is_of_constructor((*stack)[first].toTensor())) {
     at::Tensor data = (*stack)[first].toTensor();
     bool made_here = find(data) == graph::kNoValue || static_cast<std::size_t>(find(data)) >= instruction_values_;
     bool literal = made_here && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
@@ -739,6 +785,11 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     }
     node.arguments.push_back(std::move(argument));
   }
+  if (has_own_version(op) && outside_storages_.count((*stack)[first].toTensor().storage().unsafeGetStorageImpl()) != 0) {
+    refuse(Refusal::kUnrecordable, op.schema().name());
+    op.callBoxed(stack);
+    return;
+  }
   if (any_unsized() && writes(op, *stack, first, unsized_storages_)) {
     refuse(Refusal::kDataDependent, op.schema().name());
     op.callBoxed(stack);
@@ -750,13 +801,14 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
     return;
   }
   note_writes(op, *stack, first);
+  const WrittenSizes written(op, *stack, first);
   try {
     call_watched(op, stack, first, node.mode);
   } catch (...) {
     refuse(Refusal::kRaised, op.schema().name());
     throw;
   }
-  if (!record_results(op, node, *stack, first)) {
+  if (written.changed() || !record_results(op, node, *stack, first)) {
     refuse(Refusal::kUnsupportedLayout, op.schema().name());
     return;
   }

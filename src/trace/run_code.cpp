@@ -3,11 +3,13 @@
 #include "python/gil.h"
 #include "report/clock.h"
 #include "runtime/random_state.h"
+#include "runtime/undo_log.h"
 #include "trace/operator_keys.h"
 #include "trace/verify.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <fmt/format.h>
@@ -44,19 +46,26 @@ void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
 /// Notes that an operator of a replay warns, which Python code has to see in its place.
 class WarningNote final : public c10::WarningHandler {
  public:
-  explicit WarningNote(bool passes_on) : passes_on_(passes_on) {}
-  void process(const c10::Warning& warning) override {
-    warned = true;
-    if (passes_on_) c10::WarningHandler::process(warning);
-  }
-  bool warned = false;
-
- private:
-  bool passes_on_;
+  void process(const c10::Warning& warning) override { warnings.push_back(warning); }
+  bool warned() const { return !warnings.empty(); }
+  std::vector<c10::Warning> warnings;
 };
 
+/// Through torch's own way into Python's `warnings`. False with a Python error set, which a filter has made of one.
+bool show(const std::vector<c10::Warning>& warnings) {
+  if (warnings.empty()) return true;
+  try {
+    const torch::PyWarningHandler handler;
+    for (const c10::Warning& warning : warnings) c10::warn(warning);
+  } catch (python_error& error) {
+    error.restore();
+    return false;
+  }
+  return true;
+}
+
 /// What was compiled for a segment that writes outside tensors runs on copies first: if it raises half-way, which is our bug, nothing
-/// is written twice, and the operators themselves take its place. Operators of programs run only when the program runs them.
+/// is written twice, and the operators themselves take its place, which put back what they have written if they raise too. Operators of programs run only when the program runs them.
 std::shared_ptr<runtime::Executable> tried_on_copies(const Segment& segment, std::shared_ptr<runtime::Executable> executable, const std::vector<at::Tensor>& inputs, const runtime::RandomState& random) {
   constexpr std::size_t kMuch = std::size_t{1} << 30;  // bytes
   std::size_t bytes = 0;
@@ -64,12 +73,14 @@ std::shared_ptr<runtime::Executable> tried_on_copies(const Segment& segment, std
   const auto& nodes = segment.graph->nodes;
   const bool ours = std::all_of(nodes.begin(), nodes.end(), [](const graph::Node& node) { return node.op.operator_name().name.rfind("aten::", 0) == 0; });
   if (!ours || bytes > kMuch) return executable;
-  WarningNote note(false);
+  WarningNote note;
   const c10::WarningUtils::WarningHandlerGuard noted(&note);
   try {
     executable->run(snapshot(inputs, segment.only_read));
   } catch (...) {
-    executable = runtime::make_replayer(segment.graph);
+    random.restore();
+    if (!runtime::UndoLog::covers(*segment.graph)) throw;  // the operators may raise as well
+    return runtime::make_undoing_replayer(segment.graph);
   }
   random.restore();
   return executable;
@@ -135,14 +146,16 @@ struct Run {
   bool careful;    // an operator may raise where outside tensors have been written
   bool is_first;   // outside tensors are written, and this executable has not run on copies yet
   std::uint64_t ticks = 0;
-  bool warned = false;
+  std::vector<c10::Warning> warnings = {};
+
+  bool warned() const { return !warnings.empty(); }
 };
 
 enum class Ended : std::uint8_t { kWell, kRaised, kFailed };
 
 /// Has no GIL.
 Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Tensor>& inputs, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
-  WarningNote note(segment.writes_outside);  // what is written cannot be run again: the warning is only printed
+  WarningNote note;
   std::vector<at::Tensor> copies;
   try {
     const c10::WarningUtils::WarningHandlerGuard noted(&note);
@@ -153,7 +166,7 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
     const std::uint64_t start = segment.timed ? report::ticks() : 0;
     outputs = run.executable->run(inputs);
     if (segment.timed) run.ticks = report::ticks() - start;
-    run.warned = note.warned;
+    run.warnings = std::move(note.warnings);
     if (verify && segment.drawn_from.empty()) verify_outputs(segment.graph, copies, outputs);
     return Ended::kWell;
   } catch (const VerifyError& error) {
@@ -166,7 +179,7 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
     return Ended::kRaised;
   } catch (...) {
   }
-  run.warned = note.warned;
+  run.warnings = std::move(note.warnings);
   if (verify && segment.writes_outside) verify_unwritten(inputs, copies);
   return Ended::kFailed;
 }
@@ -186,11 +199,12 @@ ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const st
   bool done = false;
   {
     const python::NoGil released;
-    done = run_executable(run, segment, inputs, random, false, outputs) == Ended::kWell && (!run.warned || segment.writes_outside);
+    done = run_executable(run, segment, inputs, random, false, outputs) == Ended::kWell && (!run.warned() || segment.writes_outside);
     if (done) match_traits(segment, inputs, outputs);
     else random.restore();
   }
   if (done && state == WeightCasts::State::kLearning) segment.weight_casts.learn(inputs);
+  if (done && !show(run.warnings)) return ReplayResult::kRaised;
   return done ? ReplayResult::kDone : ReplayResult::kFailed;
 }
 
@@ -211,7 +225,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   {
     const python::NoGil released;
     ended = run_executable(run, segment, inputs, random, verify, outputs);
-    anew = run.warned && !segment.writes_outside;
+    anew = run.warned() && !segment.writes_outside;
     if (ended == Ended::kFailed && !anew) instead = run_instead(run, segment, inputs, random, verify, outputs);
     if (instead || (ended == Ended::kWell && !anew)) match_traits(segment, inputs, outputs);
   }
@@ -220,7 +234,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   const bool lowered_anew = code.executable != taken;
   if (run.is_first && !lowered_anew) code.rehearsed = code.executable = run.executable;
   if (ended == Ended::kWell) code.untried = false;
-  code.failed = ended == Ended::kFailed || run.warned;
+  code.failed = ended == Ended::kFailed || run.warned();
   if (anew) {
     random.restore();
     return ReplayResult::kFailed;
@@ -228,6 +242,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   if (ended == Ended::kFailed && !instead) return ReplayResult::kFailed;
   if (instead && !lowered_anew) code.executable = std::move(instead);
   if (!code.expected.empty()) code.as_expected = code.as_expected && have_types(outputs, code.expected);
+  if (!show(run.warnings)) return ReplayResult::kRaised;  // what is written cannot be run again
   return ReplayResult::kDone;
 }
 

@@ -33,9 +33,14 @@
 #include <string_view>
 #include <stdexcept>
 
+#include <immintrin.h>
+
 namespace dynrun::trace {
 
 using python::Ref;
+
+/// Whether denormal results and operands count as zero (torch.set_flush_denormal): two bits of the control word of vector arithmetic.
+static bool flushes_denormal() { return (_mm_getcsr() & 0x8040) != 0; }
 
 TorchState TorchState::now() {
   auto& context = at::globalContext();
@@ -54,6 +59,7 @@ TorchState TorchState::now(int precision) {
   auto& context = at::globalContext();
   state.deterministic = context.deterministicAlgorithms();
   state.default_dtype = c10::get_default_dtype_as_scalartype();
+  state.flush_denormal = flushes_denormal();
   state.precision = precision;
   state.function_modes = at::impl::torch_function_mode_enabled() || at::impl::torch_function_all_disabled();
   state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
@@ -78,6 +84,11 @@ TorchState TorchState::now(int precision) {
   return state;
 }
 
+bool Code::looks_only() const {
+  auto looks = [](const MadeCode& made) { return made.executable && made.executable->looks_only(); };
+  return looks(*this) && (!plain || looks(*plain)) && std::all_of(others.begin(), others.end(), looks);
+}
+
 guards::Miss TorchState::difference(const TorchState& other) const {
   auto text = [](bool on) { return std::string(on ? "on" : "off"); };
   if (grad != other.grad) return {"grad mode", text(grad), text(other.grad), -1};
@@ -85,6 +96,7 @@ guards::Miss TorchState::difference(const TorchState& other) const {
   if (autocast != other.autocast || autocast_dtype != other.autocast_dtype) return {"autocast", text(autocast), text(other.autocast), -1};
   if (autocast_cuda != other.autocast_cuda || autocast_cuda_dtype != other.autocast_cuda_dtype) return {"autocast on CUDA", text(autocast_cuda), text(other.autocast_cuda), -1};
   if (default_dtype != other.default_dtype) return {"default dtype", c10::toString(default_dtype), c10::toString(other.default_dtype), -1};
+  if (flush_denormal != other.flush_denormal) return {"denormal numbers flushed to zero", text(flush_denormal), text(other.flush_denormal), -1};
   if (deterministic != other.deterministic) return {"deterministic algorithms", text(deterministic), text(other.deterministic), -1};
   if (profiled != other.profiled) return {"a profiler", text(profiled), text(other.profiled), -1};
   if (calls_back() != other.calls_back()) return {"Python code around operators (modes, hooks of what autograd saves)", text(calls_back()), text(other.calls_back()), -1};

@@ -124,9 +124,8 @@ graph::SourceLine line_at(const bytecode::Code& code, std::int32_t pc);
 bool stands_at(const EntryPoint& point, vm::Activation* base, vm::Activation* top);
 std::vector<guards::EntryFrame> entry_frames(vm::Activation* base, vm::Activation* top);
 
-/// What runs a graph, and what it relies on.
-struct Code {
-  bool lowered = false;
+/// What runs a graph with certain weights.
+struct MadeCode {
   std::shared_ptr<runtime::Executable> executable;
   /// Parameters that lowering read.
   struct Folded {
@@ -138,13 +137,27 @@ struct Code {
   };
   std::vector<Folded> folded;
   std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
-  int refolds = 0;
   bool guessed = false;  // made in haste: more time might give faster code
+  std::weak_ptr<runtime::Executable> rehearsed;  // which one has once been run on copies, where it writes outside tensors
+};
+
+/// What runs a graph, and what it relies on. A segment may serve several instances of a class, each with weights of its own.
+struct Code : MadeCode {
+  bool lowered = false;
+  int refolds = 0;
+  std::vector<MadeCode> others;  // made of other weights
+  std::unique_ptr<MadeCode> plain;  // made of no weights, while it is not the one in use
+  bool is_plain = false;            // the one in use is
+  int made_at_once = 0;  // how often code was made of other weights when they were first met
+  int told_by = 0;       // an input that tells weights apart
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> met;  // what it was, where the code in use was made of none
+
+  /// Whether a run will do no more with its inputs than look where they lie, whichever code it takes.
+  bool looks_only() const;
   std::vector<graph::TensorType> expected;  // of the outputs of the next run; empty: nothing is expected
   bool as_expected = true;
   bool failed = false;  // the last run raised or warned
   bool unproven = false;  // at these sizes an index may be out of range after outside tensors were written: each run is rehearsed, or undone if it raises
-  std::weak_ptr<runtime::Executable> rehearsed;  // which one has once been run on copies, where it writes outside tensors
   bool untried = false;  // at these sizes no run has come to its end yet, and an operator may raise after outside tensors were written
 };
 

@@ -163,10 +163,11 @@ class ShapeWalk final : public ValueSizes {
     runtime::push_arguments(node, value, stack);
     if (!graph::infer(node, graph_, stack) && !runtime::try_out(node, graph_, value, stack)) throw std::invalid_argument("no shape function for " + node.op_name());
     runtime::take_results(node, stack, [&](ValueId id, c10::IValue result) { values_[at(id)] = std::move(result); });
-    if (!node.op.schema().is_mutable()) require_same(node, given);
+    if (!node.op.hasTag(at::Tag::inplace_view)) require_same(node, given);
   }
 
-  /// Of a node that gave an argument itself, which it may not do at these sizes. `given`: what its results were before.
+  /// Of a node that gave an argument itself, which it may not do at these sizes, or would give other sizes (`out=`). `given`: what its
+  /// results were before.
   void require_same(const graph::Node& node, const std::vector<at::Tensor>& given) const {
     for (std::size_t i = 0; i < given.size(); i++) {
       if (!given[i].defined()) continue;
