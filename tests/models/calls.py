@@ -3,6 +3,9 @@
 CASES maps a name to a function that makes (callable, arguments).
 """
 
+import itertools
+import os
+
 import torch
 from torch import nn
 
@@ -60,3 +63,27 @@ def resnet50():
 
     torch.manual_seed(0)
     return torchvision.models.resnet50().eval(), (seeded(1, 3, 32, 32),)
+
+
+def small_network():
+    return nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)).eval()
+
+
+@case("5 models of a class in turns")
+def in_turns():
+    torch.manual_seed(0)
+    models = itertools.cycle([small_network() for _ in range(5)])
+    return lambda x: next(models)(x), (seeded(4, 8),)
+
+
+@case("12 layers, a break behind each")
+def broken_layers():
+    torch.manual_seed(0)
+    layers = [small_network() for _ in range(12)]
+
+    def function(x):
+        for layer in layers:
+            x = layer(x)
+            os.stat("/")
+        return x
+    return function, (seeded(4, 8),)
