@@ -39,7 +39,6 @@ constexpr int kHot = 2;
 constexpr int kHotInsideCold = 3;           // a module called again and again by code that is not hot itself
 constexpr int kHotFunctionInsideCold = 16;  // a plain function
 constexpr int kMostFruitless = 16;
-constexpr std::size_t kMostCodes = 2048;     // that have segments or were tried
 constexpr std::size_t kMostMissRows = 1000;  // of the report
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -337,10 +336,21 @@ Entry& Engine::entry_at(vm::Activation* base, vm::Activation* top) {
   return entry;
 }
 
+/// More codes than are kept may be in use in turns: many of those that were forgotten are here again.
+void Engine::make_room() {
+  std::erase_if(forgotten_, [](const auto& entry) { return PyWeakref_GET_OBJECT(entry.second.get()) != reinterpret_cast<PyObject*>(entry.first); });
+  std::size_t again = 0;
+  for (const auto& [code, entries] : entries_) again += forgotten_.erase(code->object);
+  if (again > most_codes_ / 8) most_codes_ = std::min(2 * most_codes_, kMostCodesEver);
+  if (forgotten_.size() > kMostCodesEver) forgotten_.clear();
+}
+
 /// Functions that a program makes without end (by exec, say) are kept alive by their segments: those that were not reached for the
 /// longest time are forgotten.
 void Engine::forget_unused() {
-  if (entries_.size() <= kMostCodes) return;
+  if (entries_.size() <= most_codes_) return;
+  make_room();
+  if (entries_.size() <= most_codes_) return;
   using Entries = decltype(entries_)::mapped_type;
   auto last_use = [](const Entries& entries) {
     std::uint64_t last = 0;
@@ -349,14 +359,18 @@ void Engine::forget_unused() {
   };
   std::vector<std::uint64_t> uses;
   for (const auto& [code, entries] : entries_) uses.push_back(last_use(entries));
-  std::nth_element(uses.begin(), uses.begin() + kMostCodes / 2, uses.end());
-  const std::uint64_t limit = uses[kMostCodes / 2];
+  const auto middle = uses.begin() + static_cast<std::ptrdiff_t>(most_codes_ / 2);
+  std::nth_element(uses.begin(), middle, uses.end());
+  const std::uint64_t limit = *middle;
   std::vector<Entries> dying;  // last: objects that die may run Python code
   for (auto at = entries_.begin(); at != entries_.end();) {
     if (last_use(at->second) >= limit) {
       ++at;
       continue;
     }
+    Ref weak = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(at->first->object), nullptr));
+    if (weak) forgotten_.emplace(at->first->object, std::move(weak));
+    PyErr_Clear();
     dying.push_back(std::move(at->second));
     at = entries_.erase(at);
   }

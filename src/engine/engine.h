@@ -181,6 +181,7 @@ class Engine final : public vm::Engine {
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();
   void forget_unused();
+  void make_room();
   report::Report report() const;
   /// With all that the HTML report shows.
   report::Report report_in_full() const;
@@ -206,7 +207,10 @@ class Engine final : public vm::Engine {
   bool is_hot(python::Frame* frame);
 
   DynrunOptions options_;
+  static constexpr std::size_t kMostCodes = 2048, kMostCodesEver = 32768;
   std::unordered_map<const bytecode::Code*, std::vector<std::unique_ptr<Entry>>> entries_;
+  std::size_t most_codes_ = kMostCodes;                       // that have segments or were tried
+  std::unordered_map<PyCodeObject*, python::Ref> forgotten_;  // weak references
   std::unordered_map<std::size_t, Heat> heat_;
   void lower_elsewhere(trace::Segment& segment, const std::vector<at::Tensor>& inputs);
   std::map<int, python::Ref> backends_;  // by number; a number never comes back
