@@ -17,6 +17,9 @@ namespace {
 constexpr int kAtOnce = 2;  // of other weights: how often code is made when they are first met
 constexpr std::size_t kMostOthers = 63;
 constexpr std::size_t kMostMet = 64;     // weights that are remembered
+constexpr std::uint32_t kPaying = 200;   // runs, for which it is worth to make code
+constexpr int kMostShortLived = 3;
+constexpr std::uint32_t kLookEvery = 256;  // runs, for code of weights that are gone
 
 enum class Weights : std::uint8_t { kSame, kWritten, kOthers };
 
@@ -38,12 +41,22 @@ bool any_dead(const trace::MadeCode& made) {
   return std::any_of(made.folded.begin(), made.folded.end(), [](const auto& folded) { return folded.storage.expired(); });
 }
 
+/// Code of weights that are gone.
+void drop_dead(trace::Code& code) {
+  std::erase_if(code.others, [&](const trace::MadeCode& made) {
+    const bool dead = any_dead(made);
+    code.short_lived += dead && made.runs < kPaying ? 1 : 0;
+    return dead;
+  });
+}
+
 /// Puts the code in use aside.
 void put_aside(trace::Code& code) {
   if (code.is_plain) {
     code.plain = std::make_unique<trace::MadeCode>(std::move(made(code)));
-  } else if (!code.folded.empty() && !any_dead(code)) {
+  } else if (!code.folded.empty()) {
     code.others.push_back(std::move(made(code)));
+    drop_dead(code);
   }
   made(code) = {};
   code.is_plain = false;
@@ -51,7 +64,7 @@ void put_aside(trace::Code& code) {
 
 /// Takes code that was made of these weights, if there is any.
 bool take_other(trace::Code& code, std::uint64_t aliases, const std::vector<at::Tensor>& inputs) {
-  std::erase_if(code.others, any_dead);
+  drop_dead(code);
   for (std::size_t i = 0; i < code.others.size(); ++i) {
     const Weights weights = compare(code.others[i], aliases, inputs);
     if (weights == Weights::kOthers) continue;
@@ -62,6 +75,7 @@ bool take_other(trace::Code& code, std::uint64_t aliases, const std::vector<at::
       return false;
     }
     found.folded_at = aliases;
+    ++found.runs;
     put_aside(code);
     made(code) = std::move(found);
     return true;
@@ -86,7 +100,7 @@ void Engine::lower_for_others(trace::Code& code, const graph::Graph& recorded, c
   if (!code.folded.empty()) code.told_by = code.folded.front().input;
   const bool at_once = !code.is_plain && code.made_at_once < kAtOnce;
   const bool again = !at_once && is_met_again(code, inputs[static_cast<std::size_t>(code.told_by)]);
-  if (at_once || (again && code.others.size() < kMostOthers && code.refolds < kMaxRefolds)) {
+  if (at_once || (again && code.others.size() < kMostOthers && code.refolds < kMaxRefolds && code.short_lived < kMostShortLived)) {
     if (at_once) ++code.made_at_once;
     put_aside(code);
     lower(code, recorded, inputs, nullptr);
@@ -107,6 +121,7 @@ void Engine::refresh_folded(trace::Code& code, const graph::Graph& recorded, con
   const Weights weights = code.is_plain ? Weights::kOthers : compare(code, aliases, inputs);
   if (weights == Weights::kSame) {
     code.folded_at = aliases;
+    if (++code.runs % kLookEvery == 0 && !code.others.empty()) drop_dead(code);
     return;
   }
   if (weights == Weights::kWritten || shared != nullptr) {

@@ -52,6 +52,15 @@ static PyObject* count_local_events(PyObject* module, PyObject* const* arguments
   return result;
 }
 
+static int code_event(PyCodeEvent event, PyCodeObject* code) {
+  if (event == PY_CODE_EVENT_DESTROY && has_local_events(code)) {
+    monitored_codes--;
+    PyInterpreterState_Get()->monitoring_version++;
+  }
+  return 0;
+}
+
+// For good: the table of the module's functions stays patched.
 void dynrun_watch_local_monitoring(void) {
   PyObject* monitoring = PySys_GetObject("monitoring");
   PyObject* function = monitoring ? PyObject_GetAttrString(monitoring, "set_local_events") : NULL;
@@ -60,6 +69,7 @@ void dynrun_watch_local_monitoring(void) {
     if (method->ml_flags == METH_FASTCALL) {
       set_local_events = (_PyCFunctionFast)(void (*)(void))method->ml_meth;
       method->ml_meth = (PyCFunction)(void (*)(void))&count_local_events;
+      PyCode_AddWatcher(code_event);
     }
   }
   Py_XDECREF(function);

@@ -43,7 +43,8 @@ void rehearse(const Segment& segment, const std::vector<at::Tensor>& inputs) {
   random.restore();
 }
 
-/// Notes that an operator of a replay warns, which Python code has to see in its place.
+/// Notes that an operator of a replay warns, which Python code has to see in its place. Where outside tensors have been written it is
+/// seen behind the replay; the next runs are tried on copies first.
 class WarningNote final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override { warnings.push_back(warning); }
@@ -147,6 +148,7 @@ struct Run {
   bool is_first;   // outside tensors are written, and this executable has not run on copies yet
   std::uint64_t ticks = 0;
   std::vector<c10::Warning> warnings = {};
+  bool untouched = false;  // the warnings are of the run on copies
 
   bool warned() const { return !warnings.empty(); }
 };
@@ -161,6 +163,11 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
     const c10::WarningUtils::WarningHandlerGuard noted(&note);
     if (verify) copies = snapshot(inputs);
     if (run.careful) rehearse(segment, inputs);
+    if (note.warned()) {
+      run.warnings = std::move(note.warnings);
+      run.untouched = true;
+      return Ended::kFailed;
+    }
     if (run.is_first) run.executable = tried_on_copies(segment, std::move(run.executable), inputs, random);
     const AutocastCache cache(segment.sets_autocast && segment.state.autocast_nesting == 0);
     const std::uint64_t start = segment.timed ? report::ticks() : 0;
@@ -218,14 +225,15 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   if (casts != WeightCasts::State::kFresh) return run_kept_casts(segment, casts, inputs, random, outputs);
   const std::shared_ptr<runtime::Executable> taken = code.executable;
   const bool writes_compiled = segment.writes_outside && segment.backend == 0 && !taken->replays_operators();
-  Run run{taken, (code.untried || code.unproven) && !taken->undoes(), writes_compiled && code.rehearsed.lock() != taken};
+  const bool warned_before = code.failed && segment.writes_outside;  // Python has to see the next warning in its place
+  Run run{taken, ((code.untried || code.unproven) && !taken->undoes()) || warned_before, writes_compiled && code.rehearsed.lock() != taken};
   Ended ended;
   bool anew = false;  // in the VM: the warning has to come from there
   std::shared_ptr<runtime::Executable> instead;
   {
     const python::NoGil released;
     ended = run_executable(run, segment, inputs, random, verify, outputs);
-    anew = run.warned() && !segment.writes_outside;
+    anew = run.warned() && (!segment.writes_outside || run.untouched);
     if (ended == Ended::kFailed && !anew) instead = run_instead(run, segment, inputs, random, verify, outputs);
     if (instead || (ended == Ended::kWell && !anew)) match_traits(segment, inputs, outputs);
   }

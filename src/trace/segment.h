@@ -139,6 +139,7 @@ struct MadeCode {
   std::uint64_t folded_at = 0;  // guards::alias_count() when `folded` was last looked through
   bool guessed = false;  // made in haste: more time might give faster code
   std::weak_ptr<runtime::Executable> rehearsed;  // which one has once been run on copies, where it writes outside tensors
+  std::uint32_t runs = 0;
 };
 
 /// What runs a graph, and what it relies on. A segment may serve several instances of a class, each with weights of its own.
@@ -150,6 +151,7 @@ struct Code : MadeCode {
   bool is_plain = false;            // the one in use is
   int made_at_once = 0;  // how often code was made of other weights when they were first met
   int told_by = 0;       // an input that tells weights apart
+  int short_lived = 0;   // how often weights were gone before the code that was made of them had paid
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> met;  // what it was, where the code in use was made of none
 
   /// Whether a run will do no more with its inputs than look where they lie, whichever code it takes.
