@@ -1,3 +1,4 @@
+#include "trace/operator_traits.h"
 #include "trace/operator_recorder.h"
 
 #include "graph/operators.h"
@@ -384,15 +385,6 @@ bool OperatorRecorder::may_raise_on_history(const c10::OperatorHandle& op, const
   return needs_grad && (unknown || writes(op, stack, first, outside_storages_));
 }
 
-/// Adds to elements, by indices of which one may be out of range when others have been added to.
-static bool accumulates(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
-  if (!op.schema().is_mutable()) return false;
-  const std::string_view name = graph::base_name(op);
-  if (name == "scatter") return op.operator_name().overload_name.find("reduce") != std::string::npos;
-  if (name != "index_put" && name != "put" && name != "_index_put_impl") return false;
-  return stack.size() > first + 3 && stack[first + 3].isBool() && stack[first + 3].toBool();
-}
-
 Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   for (std::size_t i = first; i < stack.size(); i++) {
     const c10::IValue& value = stack[i];
@@ -689,41 +681,6 @@ bool OperatorRecorder::fills_with_literal(const c10::OperatorHandle& op, const t
   const bool recorded_alike = !(c10::GradMode::is_enabled() && (self.requires_grad() || value.requires_grad()));  // autograd has names for both
   return recorded_alike && self.device() != value.device() && value.device().is_cpu() && value.dim() == 0 && is_constant(find(value));
 }
-
-/// Whether the tensor that is lifted was made by `torch.tensor` and its kind: no Python object has it yet. The operator may also be
-/// called by name, for a tensor of the program's.
-static bool is_of_constructor(const at::Tensor& data) { return !data.defined() || data.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr; }
-
-/// Results of these lie in the argument's memory but are no views: their versions are their own, which a graph does not keep apart.
-static bool has_own_version(const c10::OperatorHandle& op) {
-  static const std::unordered_set<std::string_view> names = {"_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"};
-  return names.count(graph::base_name(op)) != 0;
-}
-
-/// Tensors that an operator is to write, in the sizes that they had before: given as `out=` they may be given others.
-class WrittenSizes {
- public:
-  WrittenSizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
-    if (!op.schema().is_mutable() || op.hasTag(at::Tag::inplace_view)) return;
-    const auto& formals = op.schema().arguments();
-    for (std::size_t i = 0; i < formals.size(); i++) {
-      if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
-      const c10::IValue& value = stack[first + i];
-      if (value.isTensor()) add(value.toTensor());
-      if (!value.isTensorList()) continue;
-      for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
-    }
-  }
-  bool changed() const {
-    return std::any_of(before_.begin(), before_.end(), [](const auto& one) { return one.first.sizes() != c10::IntArrayRef(one.second); });
-  }
-
- private:
-  void add(const at::Tensor& tensor) {
-    if (tensor.defined()) before_.emplace_back(tensor, tensor.sizes().vec());
-  }
-  std::vector<std::pair<at::Tensor, std::vector<std::int64_t>>> before_;
-};
 
 void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::size_t count = op.schema().arguments().size();
