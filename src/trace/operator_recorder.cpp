@@ -1,9 +1,9 @@
-#include "trace/operator_traits.h"
 #include "trace/operator_recorder.h"
 
 #include "graph/operators.h"
 #include "graph/visit.h"
 #include "trace/autocast.h"
+#include "trace/operator_traits.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/jit_type.h>
