@@ -361,8 +361,7 @@ bool OperatorRecorder::may_raise_on_numbers(const c10::OperatorHandle& op, const
   const bool indexed = std::any_of(index_parts.begin(), index_parts.end(), [](const IndexPart& part) { return part.numbers[part.slice ? 2 : 0].host >= 0 && !part.in_range; });
   if (indexed && (name == "select" || name == "slice")) return true;
   if (host_arguments.empty()) return false;
-  static const std::unordered_set<std::string_view> picky = {"select", "narrow", "celu", "uniform", "normal", "exponential", "geometric", "cauchy", "log_normal", "random", "dropout", "renorm", "pdist", "cdist", "topk", "kthvalue",
-                                                             "unfold", "chunk", "arange", "linspace", "logspace", "multinomial", "bernoulli"};
+  static const std::unordered_set<std::string_view> picky = {"select", "narrow", "celu", "uniform", "exponential", "geometric", "cauchy", "log_normal", "renorm", "pdist", "cdist"};
   if (picky.count(name) != 0) return true;
   if (!computes_with_numbers(op)) return false;
   auto narrow = [](const c10::IValue& value) {
