@@ -31,14 +31,14 @@ constexpr std::array kStressChoices{Choice{"break", kDynrunStressBreak},   Choic
 constexpr std::array<std::string_view, 7> kStages{"bytecode", "graph", "loops", "llvm", "asm", "ptx", "guards"};
 
 template <typename Choices>
-int choose(std::string_view option, std::string_view value, const Choices& choices) {
+int choose(std::string_view option, std::string_view value, const Choices& choices, std::string_view others = "") {
   std::string names;
   for (const Choice& choice : choices) {
     if (choice.name == value) return choice.value;
     names += names.empty() ? "" : ", ";
     names += choice.name;
   }
-  throw UserError(fmt::format("--{} cannot be '{}': it is one of {}", option, value, names), 2);
+  throw UserError(fmt::format("--{} cannot be '{}': it is one of {}{}", option, value, names, others), 2);
 }
 
 std::string_view needed(std::string_view option, const std::optional<std::string_view>& value, std::string_view what) {
@@ -94,7 +94,7 @@ void set_explain(Options& options, std::optional<std::string_view> value) {
     options.explain_file = absolute_path(needed("explain", value->substr(5), "json:FILE"));
     return;
   }
-  options.explain = value ? static_cast<DynrunExplain>(choose("explain", *value, kExplainChoices)) : kDynrunExplainText;
+  options.explain = value ? static_cast<DynrunExplain>(choose("explain", *value, kExplainChoices, ", json:FILE, html:FILE, ids")) : kDynrunExplainText;
 }
 
 void set_stats(Options& options, std::optional<std::string_view> value) {

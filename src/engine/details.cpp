@@ -28,9 +28,10 @@ std::string type_text(const graph::Value& value) {
 std::string exit_text(const trace::Segment& segment, const std::vector<report::GraphBreak>& breaks) {
   if (segment.returns) return "a return";
   if (segment.continues) return "its size limit";
+  if (segment.break_row == kTurnOfLoop) return "the end of a turn of its loop";
   if (segment.break_row < 0) return "a break";
   const report::GraphBreak& found = breaks[static_cast<std::size_t>(segment.break_row)];
-  return fmt::format("the break {} at line {}", found.id, found.place.line);
+  return fmt::format("the break {} at {}:{}", found.id, found.place.file.substr(found.place.file.rfind('/') + 1), found.place.line);
 }
 
 /// `detail`: what is known of its code.
@@ -43,7 +44,15 @@ report::SegmentDetail detail_of(const trace::Segment& segment, report::SegmentDe
     }
     detail.operators.push_back({node.op_name(), type, place_at(graph, node.source)});
   }
-  for (std::size_t i = 0; i < graph.sources.size(); i++) detail.host_lines.push_back(place_at(graph, static_cast<std::int32_t>(i)));
+  std::set<std::pair<std::string, int>> told;
+  auto add_line = [&](report::Place place) {
+    if (told.emplace(place.file, place.line).second) detail.host_lines.push_back(std::move(place));
+  };
+  for (std::size_t i = 0; i < graph.sources.size(); i++) add_line(place_at(graph, static_cast<std::int32_t>(i)));
+  for (std::size_t i = 0; i < segment.lines.size(); i++) {
+    const graph::SourceLine line = segment.lines.at(static_cast<std::int32_t>(i));
+    add_line({line.file, line.line, line.function});
+  }
   detail.guards = guard_words(segment.guards);
   return detail;
 }

@@ -98,6 +98,7 @@ bool takes_tensors(python::Frame* frame) {
 struct NotOfProgram {
   NotOfProgram() = default;
   ~NotOfProgram() {
+    OutsideOperators::ignored() = ignored;
     Scope::here() = outside;
     vm::counters().frames_cpython = frames;
     trace::operator_count().fetch_sub(trace::operator_count().load() - operators);
@@ -106,6 +107,7 @@ struct NotOfProgram {
   NotOfProgram& operator=(const NotOfProgram&) = delete;
 
   const Quiet quiet;
+  const bool ignored = std::exchange(OutsideOperators::ignored(), true);
   const Scope outside = std::exchange(Scope::here(), Scope());
   const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
 };
@@ -131,9 +133,12 @@ int& Engine::disabled_depth() {
   return depth;
 }
 
+/// A number for code that no other code has which comes to lie at its address.
+static std::size_t code_key(PyCodeObject* code) { return std::hash<const void*>()(code) ^ code->co_version * std::size_t(0xff51afd7ed558ccd); }
+
 std::size_t Engine::heat_key(python::Frame* frame) {
   PyObject* self = frame->code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
-  std::size_t key = std::hash<const void*>()(frame->code);
+  std::size_t key = code_key(frame->code);
   if (is_module(self)) key = key * 1000003 + std::hash<const void*>()(self);
   // Under the transforms of torch.func nothing is captured of what may be elsewhere.
   const c10::DispatchKeySet transforms({c10::DispatchKey::FuncTorchDynamicLayerFrontMode, c10::DispatchKey::FuncTorchDynamicLayerBackMode});
@@ -243,7 +248,7 @@ void Engine::run_backward_apart() {
     if (!function || !PyFunction_Check(function.get())) return;  // torch is being imported
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
     run_apart(code);
-    Heat& heat = heat_[std::hash<const void*>()(code)];
+    Heat& heat = heat_[code_key(code)];
     heat.rejected = heat.empty = runs_apart(code);
   }
   backward_apart_ = true;
@@ -563,7 +568,9 @@ std::int32_t Engine::count_break(const trace::Break& met) {
   if (!told) return -1;
   const trace::Break& why = *told;
   const report::BreakInfo& info = report::break_info(why.id);
-  auto same = [&](const report::GraphBreak& known) { return known.id == info.id && known.place.line == why.line.line && known.place.file == why.line.file; };
+  auto same = [&](const report::GraphBreak& known) {
+    return known.id == info.id && known.column == why.column && known.place.line == why.line.line && known.place.file == why.line.file;
+  };
   auto known = std::find_if(break_rows_.begin(), break_rows_.end(), same);
   if (known == break_rows_.end()) {
     report::GraphBreak row{info.id, info.what, place_of(why.line), 0, info.cure, why.column, why.end_column, {}, 0, 0};
@@ -598,11 +605,7 @@ void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment)
     report_.guard_misses[known->second].count++;
     return;
   }
-  report::Place place;
-  if (miss.line >= 0 && static_cast<std::size_t>(miss.line) < segment.graph->sources.size()) {
-    const graph::SourceLine& line = segment.graph->sources[static_cast<std::size_t>(miss.line)];
-    place = {line.file, line.line, line.function};
-  }
+  const report::Place place = place_of(segment.lines.at(miss.line));
   miss_rows_.emplace(row_of(), report_.guard_misses.size());
   report_.guard_misses.push_back({miss.guard, was, now, place, 1});
 }
@@ -670,6 +673,7 @@ void Engine::forget_segments() {
 
 void Engine::measure(bool on) {
   measures_ = on;
+  trace::outside_hook() = on ? +[] { the_engine->outside_.count(); } : nullptr;
   for (auto& [code, entries] : entries_) {
     for (auto& entry : entries) {
       for (auto& segment : entry->segments) segment->timed = on;
@@ -690,6 +694,19 @@ report::GraphBreak Engine::break_row(std::size_t at) const {
   return row;
 }
 
+std::vector<report::GivenUp> Engine::given_up() const {
+  std::vector<report::GivenUp> found;
+  for (const auto& [code, entries] : entries_) {
+    for (const auto& entry : entries) {
+      if (entry->point.frames.empty() || (!entry->given_up && entry->recordings < kMaxRecordings)) continue;
+      const auto& [innermost, pc] = entry->point.frames.back();
+      found.push_back({place_of(trace::line_at(*innermost, pc)), entry->recordings});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return std::tie(a.place.file, a.place.line) < std::tie(b.place.file, b.place.line); });
+  return found;
+}
+
 report::Report Engine::report() const {
   report::Report report = report_;
   report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
@@ -698,6 +715,8 @@ report::Report Engine::report() const {
   report.frames_handed_over = vm::counters().handed_over;
   report.frames_traced = vm::counters().frames_traced;
   if (measures_) report.seconds = clock_.seconds();
+  report.outside_operators = outside_.lines();
+  report.given_up = given_up();
   for (std::size_t i : met_in_order(segment_rows_, segment_ticks_)) {
     report.segments.push_back(segment_row(i));
     report.replay_microseconds += report.segments.back().microseconds;
@@ -714,6 +733,7 @@ void Engine::reset_report() {
   segment_ticks_.assign(segment_rows_.size(), {});
   break_ticks_.assign(break_rows_.size(), {});
   clock_ = report::Clock();
+  outside_.reset();
   replayed_before_ = replayed_operators_;
   operators_before_ = trace::operator_count().load();
   vm::counters() = {};

@@ -3,6 +3,7 @@
 
 #include "engine/exports.h"
 #include "engine/loops.h"
+#include "engine/outside.h"
 #include "engine/scope.h"
 #include "engine/trials.h"
 #include "report/clock.h"
@@ -30,6 +31,9 @@ struct Options;
 
 namespace dynrun::engine {
 
+constexpr std::int32_t kNoBreak = -1;  // as a segment's `break_row`
+constexpr std::int32_t kTurnOfLoop = -2;  // it is a turn of a loop whose iterator CPython's evaluator, or the VM, moves on: no break
+constexpr int kMaxRecordings = 24;  // of an entry: then it changes too much to be worth more
 constexpr int kMaxRefolds = 3;  // of weights that are written: then code is made of none
 
 class Session;
@@ -46,6 +50,7 @@ struct Entry {
   /// included, while the top frame holds objects of these classes (addresses, compared only). 0: not known.
   int plain_steps = 0;
   std::vector<const PyTypeObject*> plain_classes;
+  std::int32_t plain_break = -1;  // the row of that break
   std::uint64_t used = 0;  // when it was reached last: Engine::probes_ then
   int missed = 0;         // times in a row that no segment fitted, when nothing more was to be recorded
   int asleep = 0;         // so many times more the segments are not even tried
@@ -187,6 +192,7 @@ class Engine final : public vm::Engine {
   report::Report report_in_full() const;
   /// From now on what runs after each segment is noted, and the code that is made for it.
   void follow() { follows_ = true; }
+  bool follows() const { return follows_; }
   /// A replay of one segment followed a replay of another, through a break or not (-1). By their rows.
   void count_edge(std::int32_t from, std::int32_t to, std::int32_t graph_break);
   /// Code that is made from now on is of this segment.
@@ -239,6 +245,9 @@ class Engine final : public vm::Engine {
   /// A row of a list with its times.
   report::SegmentPlace segment_row(std::size_t at) const;
   report::GraphBreak break_row(std::size_t at) const;
+  /// What is recorded no more.
+  std::vector<report::GivenUp> given_up() const;
+  OutsideOperators outside_;
   bool measures_ = false, follows_ = false;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often
   std::unordered_map<std::int32_t, report::SegmentDetail> code_details_;  // by segment's row: of the code that was made last

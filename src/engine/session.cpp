@@ -21,7 +21,6 @@ using vm::Decision;
 
 namespace {
 
-constexpr int kMaxRecordings = 24;
 constexpr std::size_t kMaxSegments = 12;
 constexpr int kMaxFailures = 3;
 constexpr int kMaxFills = 32;
@@ -88,6 +87,7 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
       in_constructor_(engine.options().fullgraph && constructs(base.frame)) {
   generator_ = base.frame->owner == python::kOwnedByGenerator;
   operators_before_ = trace::operator_count().load();
+  if (machine.borrowed) turn_of_ = {&base, base.pc};
 }
 
 Session::~Session() = default;
@@ -127,6 +127,12 @@ class Session::Busy {
 
 void Session::close_gap() {
   if (gap_break_ >= 0) engine_.count_gap(std::exchange(gap_break_, -1), report::ticks() - gap_start_);
+}
+
+void Session::open_gap(std::int32_t break_row, std::uint64_t now) {
+  if (break_row < 0) return;
+  gap_start_ = now;
+  gap_break_ = break_row;
 }
 
 void Session::detach() {
@@ -258,6 +264,8 @@ Decision Session::probe() {
   }
   Entry& entry = engine_.entry_at(base_, machine_.top);
   if (runs_plain(entry)) {
+    close_gap();
+    if (engine_.measures()) open_gap(entry.plain_break, report::ticks());
     step(entry.plain_steps);
     return Decision::kResume;
   }
@@ -370,6 +378,7 @@ void Session::start_recording() {
   recording_here() = this;
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
+  limits.keeps_lines = engine_.follows();
   limits.apart = &engine_.apart();
   const DynrunDynamic dynamic = engine_.dynamic_of(base_->frame);
   limits.all_sizes_vary = dynamic == kDynrunDynamicOn;
@@ -395,6 +404,11 @@ void Session::refuse(const trace::Break& met) {
   engine_.entry_at(recorded_at_).recordings--;  // it raises as often as it breaks
 }
 
+bool Session::is_turn(const trace::Break& met) const {
+  if (met.id != report::BreakId::k_loop || turn_of_ != std::pair<const vm::Activation*, std::int32_t>(machine_.top, machine_.top->pc)) return false;
+  return (Py_TYPE(machine_.top->peek(1))->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;  // Python code may be what the turn waits for
+}
+
 /// Takes the segment from the recorder, if there is one worth keeping.
 void Session::end_recording(bool finished) {
   scope_.reset();
@@ -410,13 +424,17 @@ void Session::end_recording(bool finished) {
     return;
   }
   if (recorder->why()) note_break();
+  std::int32_t row = kNoBreak;
   if (recorder->why() && !goes_on) {
-    const std::int32_t row = engine_.count_break(*recorder->why());
+    row = is_turn(*recorder->why()) ? kTurnOfLoop : engine_.count_break(*recorder->why());
     if (segment && !segment->returns && !segment->continues) segment->break_row = row;
+    turn_of_ = {};
+    if (recorder->why()->id == report::BreakId::k_loop) turn_of_ = {machine_.top, machine_.top->pc};
     if (row >= 0 && refuses(*recorder->why(), segment.get())) return;
-  } else if (first_break_ && segment && segment->operators != 0) {
-    return refuse(*first_break_);
+  } else if (goes_on) {
+    turn_of_ = {machine_.top, machine_.top->pc};  // a long loop is left to a segment a turn
   }
+  if (!(recorder->why() && !goes_on) && first_break_ && segment && segment->operators != 0) return refuse(*first_break_);
   if (!segment) {
     // A generator that breaks is recorded by itself, from yield to yield.
     PyCodeObject* generator = recorder->broken_generator();
@@ -435,6 +453,7 @@ void Session::end_recording(bool finished) {
   if (!finished && is_plain(*segment, *recorder) && engine_.options().stress == 0) {
     entry.plain_steps = static_cast<int>(recorder->instructions());
     entry.plain_classes = start_classes_;
+    entry.plain_break = row;
     return;
   }
   captured_ += segment->operators;
@@ -646,10 +665,8 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   engine_.count_replay(segment, end - start);
   last_row_ = segment.row;
   last_break_ = segment.break_row;
-  if (segment.timed && segment.break_row >= 0) {
-    gap_start_ = end;
-    gap_break_ = segment.break_row;
-  }
+  if (segment.timed) open_gap(segment.break_row, end);
+  if (segment.break_row != kTurnOfLoop) turn_of_ = {};
   if (!segment.host_calls.empty() || !segment.effects.empty() || segment.sets_autocast) torch_state_uses_ = 0;
   captured_ += segment.operators;
   replayed_ = true;

@@ -56,6 +56,10 @@ class Session final : public vm::Observer {
   void step(int count);
   /// Recorded code goes on, or this session ends: what lay behind the last replay's break is over.
   void close_gap();
+  /// The break of that row has been met, `now` (report/clock.h).
+  void open_gap(std::int32_t break_row, std::uint64_t now);
+  /// Whether a recording, which was a turn of a loop from its head on, ended at the same head.
+  bool is_turn(const trace::Break& met) const;
   bool runs_plain(const Entry& entry) const;
   const trace::TorchState& torch_state();
   void end_recording(bool finished);
@@ -111,6 +115,7 @@ class Session final : public vm::Observer {
   std::vector<python::Ref> hosts_;  // the host values of the segment that is about to run
   std::uint64_t gap_start_ = 0;  // report/clock.h: when the last replay ended in the break `gap_break_`
   std::int32_t gap_break_ = -1;
+  std::pair<const vm::Activation*, std::int32_t> turn_of_;  // the head of the loop that turns, without a break so far in this turn
   std::int32_t last_row_ = -1, last_break_ = -1;  // of the segment that was replayed last, and the break behind it
   trace::EntryPoint recorded_at_;                 // where the recording began
   bool refuses(const trace::Break& met, const trace::Segment* segment);

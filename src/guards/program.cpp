@@ -76,7 +76,18 @@ std::string shown(PyObject* object) {
     return result.size() > 80 ? result.substr(0, 77) + "..." : result;
   }
   if (PyType_Check(object)) return fmt::format("class {}", reinterpret_cast<PyTypeObject*>(object)->tp_name);
+  if (PyFunction_Check(object)) return fmt::format("the function {}", python::text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname));
+  if (PyCode_Check(object)) return fmt::format("the function {}", python::text_of(reinterpret_cast<PyCodeObject*>(object)->co_qualname));
+  if (PyCFunction_Check(object)) return fmt::format("the built-in function {}", reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name);
   return fmt::format("a {}", Py_TYPE(object)->tp_name);
+}
+
+/// How many items a built-in container holds, without Python code. -1: it is none.
+Py_ssize_t item_count(PyObject* object) {
+  if (object == nullptr) return -1;
+  if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
+  if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
+  return PyAnySet_Check(object) ? PySet_GET_SIZE(object) : -1;
 }
 
 /// A text that differs for keys that differ. Constants of equal value are one key; others (classes, functions) go by address, which
@@ -663,6 +674,24 @@ bool is_other_value(PyObject* was, PyObject* now) {
 
 }  // namespace
 
+/// What was in no dict has come to lie in one: a key, or an attribute of an object.
+void Program::describe_appeared(const Step& step, PyObject* now, Miss& miss) const {
+  const bool own = step.kind == CheckKind::kNoInstanceDict;
+  PyObject* dict = own && now ? instance_dict(now) : now;
+  PyObject* value = dict && PyDict_Check(dict) ? PyDict_GetItemWithError(dict, step.object.get()) : nullptr;
+  PyErr_Clear();
+  const Source& source = sources_[static_cast<std::size_t>(step.source)];
+  const bool attribute = own || source.kind == SourceKind::kInstanceDict || source.kind == SourceKind::kModuleDict;
+  if (attribute && PyUnicode_CheckExact(step.object.get())) {
+    miss.guard = fmt::format("{}.{}", describe(own ? step.source : source.parent), python::text_of(step.object.get()));
+    miss.was = "not set on the object";
+  } else {
+    miss.guard += fmt::format("[{}]", shown(step.object.get()));
+    miss.was = "not there";
+  }
+  miss.now = value ? shown(value) : "there";
+}
+
 Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
@@ -688,10 +717,14 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
         if (now && is_plain_tensor(now)) miss.now = TensorFacts::of(tensor_of(now)).describe();
         break;
       }
-      case CheckKind::kLength: miss.was = fmt::format("{} items", step.index), miss.now = "another number of items"; break;
-      case CheckKind::kCode: miss.was = "another function"; break;
+      case CheckKind::kLength: {
+        const Py_ssize_t count = item_count(now);
+        miss.was = fmt::format("{} items", step.index);
+        miss.now = count < 0 ? "another number of items" : fmt::format("{} items", count);
+        break;
+      }
       case CheckKind::kAbsent:
-      case CheckKind::kNoInstanceDict: miss.guard += fmt::format("[{}]", shown(step.object.get())), miss.was = "not there", miss.now = "there"; break;
+      case CheckKind::kNoInstanceDict: describe_appeared(step, now, miss); break;
       case CheckKind::kSetItems: miss.was = "other items"; break;
       case CheckKind::kKeys: miss.was = "other keys"; break;
       case CheckKind::kSame: miss.was = "the same object as " + describe(step.index); break;

@@ -77,7 +77,7 @@ enum class CheckKind : std::uint8_t {
 
 struct Miss {
   std::string guard, was, now;
-  std::int32_t line = -1;  // index into the caller's source lines
+  std::int32_t line = -1;  // the number that was set then
   bool other_value = false;  // the same guard holds another int, float or str
 };
 
@@ -126,7 +126,7 @@ class Program {
   /// C code is given an object of `type`, made here or found by it: the class keeps its special methods.
   void require_special_methods(PyTypeObject* type);
 
-  /// Later steps are attributed to this source line of the caller's.
+  /// Later steps bear this number, the caller's, of a source line.
   void set_line(std::int32_t line) { line_ = line; }
 
   std::size_t size() const { return steps_.size(); }
@@ -187,6 +187,7 @@ class Program {
     std::shared_ptr<const SpecialMethods> special;
   };
 
+  void describe_appeared(const Step& step, PyObject* now, Miss& miss) const;
   std::int32_t type_record(PyTypeObject* type);
   bool type_holds(const TypeRecord& record, PyTypeObject* type) const;
   PyObject* load(const Source& source, const std::vector<EntryFrame>& frames, const std::vector<PyObject*>& registers) const;

@@ -18,7 +18,7 @@ namespace dynrun::report {
   X(read_after_write, "read-after-write", "a container from outside is read as a whole after it was written", "read first")       \
   X(write_after_output, "write-after-output", "a tensor is written after something was printed", "print last")                      \
   X(raise, "raise", "an exception is raised", "none needed where it is rare; else ask first, do not catch")                                                     \
-  X(loop, "loop", "the next turn of a loop whose iterator is from outside the segment", "mend the break in the loop's body; or make the iterator in the function") \
+  X(loop, "loop", "the next turn of a loop whose iterator is from outside the segment", "mend the break in the loop's body, if there is one; or make the iterator in the function; else the cost is the iterator's own") \
   X(generator, "generator", "a generator or coroutine of the program's own", "use a list where speed matters")                    \
   X(changing_number, "changing-number", "a number that is another one on every call (a clock's, a random one, a tensor's item) decides something", \
     "keep such numbers out of conditions, sizes and containers")                                                                  \

@@ -25,7 +25,14 @@ Json files_json(const Report& report) {
     for (const SegmentDetail::Operator& operation : detail.operators) paths.insert(operation.place.file);
     for (const Place& place : detail.host_lines) paths.insert(place.file);
   }
-  for (const GraphBreak& entry : report.graph_breaks) paths.insert(entry.place.file);
+  auto add_own = [&](const Place& place) {
+    if (!is_library(place.file)) paths.insert(place.file);
+  };
+  for (const GraphBreak& entry : report.graph_breaks) {
+    paths.insert(entry.place.file);
+    for (const Place& caller : entry.callers) add_own(caller);
+  }
+  for (const OutsideLine& line : report.outside_operators) add_own(line.place);
   paths.erase(report.script);
   std::vector<std::string> ordered(paths.begin(), paths.end());
   std::stable_partition(ordered.begin(), ordered.end(), [&](const std::string& path) { return !is_library(path); });

@@ -68,6 +68,26 @@ Json left_json(const std::vector<LeftFunction>& functions) {
   return list;
 }
 
+Json outside_json(const std::vector<OutsideLine>& lines) {
+  Json list = Json::array();
+  for (const OutsideLine& line : lines) {
+    Json object{{"count", line.count}, {"backward", line.backward}};
+    add_place(object, line.place);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+Json given_up_json(const std::vector<GivenUp>& entries) {
+  Json list = Json::array();
+  for (const GivenUp& entry : entries) {
+    Json object{{"recordings", entry.recordings}};
+    add_place(object, entry.place);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 }  // namespace
 
 void add_place(Json& object, const Place& place) {
@@ -103,6 +123,8 @@ Json json_of(const Report& report) {
       {"replay_microseconds", report.replay_microseconds},
       {"foreign_frames", foreign_json(report.foreign_frames)},
       {"left_functions", left_json(report.left_functions)},
+      {"outside_operators", outside_json(report.outside_operators)},
+      {"given_up", given_up_json(report.given_up)},
   };
 }
 

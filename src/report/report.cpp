@@ -80,6 +80,15 @@ std::string carets(const std::string& line, std::size_t indent, const GraphBreak
 /// A frame between a module's call and its forward, which is in every stack.
 bool is_module_call(const Place& place) { return place.function == "Module._call_impl" || place.function == "Module._wrapped_call_impl"; }
 
+/// The program's own line that led to a break in a library, unless it is among the callers that are shown anyway.
+void write_own_caller(std::string& text, const GraphBreak& entry, int shown) {
+  if (!is_library(entry.place.file)) return;
+  auto own = std::find_if(entry.callers.begin(), entry.callers.end(), [](const Place& caller) { return !is_library(caller.file); });
+  if (own == entry.callers.end()) return;
+  const auto before = std::count_if(entry.callers.begin(), own, [](const Place& caller) { return !is_module_call(caller); });
+  if (before >= shown) text += fmt::format("      from your code at {}:{} in {}\n", own->file, own->line, own->function);
+}
+
 void write_break(std::string& text, const GraphBreak& entry) {
   text += fmt::format("    {}x {}: {}\n", entry.count, entry.id, entry.reason);
   write_place(text, entry.place);
@@ -92,10 +101,62 @@ void write_break(std::string& text, const GraphBreak& entry) {
     if (shown++ == kMostCallers) break;
     text += fmt::format("      called at {}:{} in {}\n", caller.file, caller.line, caller.function);
   }
+  write_own_caller(text, entry, kMostCallers);
   if (entry.replays > 0) {
     text += fmt::format("      cost: {} of {}, {} each\n", duration(entry.microseconds), plural(entry.replays, "time"), duration(entry.microseconds / double(entry.replays)));
   }
   if (!entry.cure.empty()) text += fmt::format("      cure: {}\n", entry.cure);
+}
+
+/// Guards of one name and place that failed: what differed each time.
+struct MissGroup {
+  const GuardMiss* first;
+  std::size_t pairs = 0;
+  std::uint64_t count = 0;
+};
+
+std::vector<MissGroup> grouped(const std::vector<GuardMiss>& misses) {
+  std::vector<MissGroup> groups;
+  for (const GuardMiss& miss : misses) {
+    auto same = [&](const MissGroup& group) { return group.first->guard == miss.guard && group.first->place.line == miss.place.line && group.first->place.file == miss.place.file; };
+    auto known = std::find_if(groups.begin(), groups.end(), same);
+    if (known == groups.end()) known = groups.insert(known, {&miss});
+    known->pairs++;
+    known->count += miss.count;
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const MissGroup& a, const MissGroup& b) { return a.count > b.count; });
+  return groups;
+}
+
+void write_misses(std::string& text, const std::vector<GuardMiss>& misses) {
+  constexpr std::size_t kMany = 3;  // values of one guard: it is another one on most calls
+  text += misses.empty() ? "  guard misses: none\n" : "  guard misses:\n";
+  for (const MissGroup& group : grouped(misses)) {
+    text += fmt::format("    {}x {}: was {}, is {}", group.count, group.first->guard, group.first->was, group.first->now);
+    text += group.pairs > 1 ? fmt::format(", and {}\n", plural(group.pairs - 1, "other change")) : "\n";
+    write_place(text, group.first->place);
+    if (group.pairs >= kMany) text += "      cure: it is another one on most calls: keep it out of conditions, sizes and keys, or keep it in a tensor\n";
+  }
+}
+
+void write_given_up(std::string& text, const std::vector<GivenUp>& entries) {
+  if (!entries.empty()) text += "  recorded no more, as it was another one on most calls (the guard misses say in what):\n";
+  for (const GivenUp& entry : entries) text += fmt::format("    {}:{} in {}, recorded {}\n", entry.place.file, entry.place.line, entry.place.function, plural(std::uint64_t(entry.recordings), "time"));
+}
+
+/// Where what was not captured ran, if it is more than the first calls before anything is hot.
+void write_outside(std::string& text, const Report& report) {
+  constexpr double kFew = 0.05;
+  constexpr std::size_t kMost = 10;
+  if (double(report.operators_total - report.operators_captured) < kFew * double(report.operators_total) || report.outside_operators.empty()) return;
+  text += "  operators outside segments, by the line of your code that led to them:\n";
+  const std::vector<OutsideLine>& lines = report.outside_operators;
+  for (std::size_t i = 0; i < std::min(lines.size(), kMost); i++) {
+    text += fmt::format("    {} at {}:{} in {}{}\n", plural(lines[i].count, "operator"), lines[i].place.file, lines[i].place.line, lines[i].place.function, lines[i].backward ? ", in the backward pass, which libtorch runs" : "");
+    const std::string source = source_line(lines[i].place.file, lines[i].place.line);
+    if (!source.empty()) text += fmt::format("        {}\n", source);
+  }
+  if (lines.size() > kMost) text += fmt::format("    and {} more\n", plural(lines.size() - kMost, "line"));
 }
 
 /// A line for each place where segments begin: those that took the most time first.
@@ -151,13 +212,11 @@ std::string to_text(const Report& report) {
   text += fmt::format("  frames: {} in the VM, {} in CPython, {} replayed\n", report.frames_vm, report.frames_cpython,
                       report.frames_replayed);
   write_functions(text, report.segments);
-  text += report.graph_breaks.empty() ? "  graph breaks: none\n" : "  graph breaks:\n";
+  text += report.graph_breaks.empty() ? "  graph breaks: none\n" : "  graph breaks, as often as each was recorded:\n";
   for (const GraphBreak& entry : by_cost(report.graph_breaks)) write_break(text, entry);
-  text += report.guard_misses.empty() ? "  guard misses: none\n" : "  guard misses:\n";
-  for (const GuardMiss& miss : by_count(report.guard_misses)) {
-    text += fmt::format("    {}x {}: was {}, is {}\n", miss.count, miss.guard, miss.was, miss.now);
-    write_place(text, miss.place);
-  }
+  write_misses(text, report.guard_misses);
+  write_given_up(text, report.given_up);
+  write_outside(text, report);
   if (!report.foreign_frames.empty()) text += "  frames the VM could not run:\n";
   for (const ForeignFrame& frame : by_count(report.foreign_frames)) {
     text += fmt::format("    {}x {}\n", frame.count, frame.reason);

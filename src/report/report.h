@@ -24,8 +24,8 @@ struct GraphBreak {
   std::string cure{};       // what to do
   int column = -1, end_column = -1;  // of what was met, in UTF-8 bytes of the line from 0; -1: not known
   std::vector<Place> callers{};      // innermost first, those of the first time
-  std::uint64_t replays = 0;   // met behind a replay
-  double microseconds = 0;     // from those replays' ends until recorded code went on, or was left: the call itself included
+  std::uint64_t replays = 0;   // met again after it was recorded: behind a replay, or behind nothing that was worth a segment
+  double microseconds = 0;     // of those times, from the end of what was replayed until recorded code went on, or was left: the call itself included
 };
 
 /// A guard that failed: which (a path such as `arg 0 . shape[1]`), what it was when recorded, what it is now.
@@ -99,6 +99,19 @@ struct LeftFunction {
   double microseconds = 0, microseconds_here = 0;  // of a call, left to CPython and not
 };
 
+/// Operators that ran in no segment: before the code was hot, between segments, in libtorch's backward pass.
+struct OutsideLine {
+  Place place;  // the innermost line of the program's own that led to them
+  bool backward = false;
+  std::uint64_t count = 0;
+};
+
+/// Code that was recorded so often that it is recorded no more: it is another one on most calls.
+struct GivenUp {
+  Place place;
+  int recordings = 0;
+};
+
 /// The keys of `--stats` and of `dynrun.stats()` are the names of these members.
 struct Report {
   std::uint64_t operators_total = 0;  // top-level operators on any thread, whoever ran them; a replay counts what it stands for
@@ -120,6 +133,8 @@ struct Report {
   std::vector<GuardMiss> guard_misses;
   std::vector<ForeignFrame> foreign_frames;
   std::vector<LeftFunction> left_functions;
+  std::vector<OutsideLine> outside_operators;  // where a report is wanted; most first
+  std::vector<GivenUp> given_up;
   std::vector<SegmentDetail> details;  // with the edges and the script: where HTML is wanted
   std::vector<Edge> edges;
   std::string script;  // the path of the program's first file

@@ -39,6 +39,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   if (given_cast && op.schema().name() == "aten::to") return give_cast(stack, op.schema().arguments().size());
   if (watched_casts) return watch(op, keys, stack);
   operator_count().fetch_add(1, std::memory_order_relaxed);
+  if (current == nullptr && outside_hook().load(std::memory_order_relaxed)) outside_hook().load()();
   c10::impl::ExcludeDispatchKeyGuard inner(kKey);
   const bool outer = std::exchange(inside, true);
   try {
@@ -60,6 +61,11 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
 std::atomic<std::uint64_t>& operator_count() {
   static std::atomic<std::uint64_t> count{0};
   return count;
+}
+
+std::atomic<void (*)()>& outside_hook() {
+  static std::atomic<void (*)()> hook{nullptr};
+  return hook;
 }
 
 GivenCast::GivenCast(std::function<at::Tensor()> make)

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <atomic>
 #include <functional>
 
 namespace dynrun::trace {
@@ -12,6 +13,10 @@ inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::TESTING_ONLY_
 
 /// Excluded where graphs are looked at, compiled and run: what needs autocast has it as its mode.
 inline constexpr c10::DispatchKeySet kRecordedKeys = c10::autocast_dispatch_keyset.add(kRecorderKey);
+
+/// What is called for each operator that is counted (`operator_count`) while nothing records it, before it runs; null: nothing. It may
+/// be called on any thread, with the GIL or without.
+std::atomic<void (*)()>& outside_hook();
 
 /// While it lives nothing on this thread is recorded; `*seen` becomes the first autocast key whose kernel is about to run.
 class WatchedCasts {

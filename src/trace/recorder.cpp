@@ -271,6 +271,14 @@ void Recorder::enter_machine(vm::Machine& machine) {
   pending_machine_ = &machine;
 }
 
+void Recorder::enter_line(const vm::Activation& activation, const Instruction& in) {
+  const std::size_t learnt = guards_.size() + host_.steps().size();
+  segment_->lines.begin(activation.code->object, in.offset, limits_.keeps_lines || learnt != learnt_);
+  learnt_ = learnt;
+  guards_.set_line(segment_->lines.number());
+  host_.set_line(segment_->lines.number());
+}
+
 Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const Instruction& in) {
   enter_machine(machine);
   pending_ = Pending{};
@@ -283,9 +291,7 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   Handler handler = handlers()[static_cast<std::size_t>(in.opcode)];
   if (handler == nullptr) return cut(BreakId::k_opaque_operation, bytecode::info(in.opcode).name);
   if (&machine != &machine_ && activation.caller == nullptr && activation.pc == 0) learn_called_by_c(activation);
-  const std::int32_t line = static_cast<std::int32_t>(operators_.graph()->sources.size()) - 1;
-  guards_.set_line(line);
-  host_.set_line(line);
+  enter_line(activation, in);
   if (turned_around(machine, activation)) return cut_here("a turn of a loop");
   if (lets_go_visibly(activation, in)) return cut(BreakId::k_opaque_operation, "the end of an object that the program is told of");
   require_loaded_hosts();  // what was read before the handler: keyword arguments, defaults of a function that C code called

@@ -97,6 +97,7 @@ class Recorder {
   struct Limits {
     std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128, iterations = 1024;
     bool break_after_operator = false;
+    bool keeps_lines = false;  // all of them, in Segment::lines
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
     bool all_sizes_vary = false;                                     // of tensors that are no parameters or a module's own
@@ -615,6 +616,8 @@ class Recorder {
   void note_versions();
   std::uint32_t version_at_end(const at::Tensor& tensor) const;
   bool learn_pending(vm::Activation* top);
+  /// What is learnt from now on is learnt in this instruction's line.
+  void enter_line(const vm::Activation& activation, const bytecode::Instruction& in);
   bool turned_around(vm::Machine& machine, const vm::Activation& activation) const;
   void enter_machine(vm::Machine& machine);
   bool finish_return(PyObject* value);
@@ -726,6 +729,7 @@ class Recorder {
   std::unordered_map<PyObject*, RecipeId> recipe_memo_;
   std::unordered_set<PyObject*> recipes_begun_;  // of what is being looked into
   std::unordered_map<std::string, std::int32_t> line_index_;
+  std::size_t learnt_ = 0;  // guards and host values when the instruction at hand began
   std::unordered_map<graph::ValueId, std::int32_t> output_index_;
   std::unordered_map<PyObject*, python::Ref> profiler_records_;  // what record_function objects hold, and the object
   std::unordered_map<PyObject*, bool> inference_contexts_;  // torch._C._InferenceMode objects that were made: entered?

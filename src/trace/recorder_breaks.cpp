@@ -9,6 +9,20 @@ namespace dynrun::trace {
 
 using python::Ref;
 
+namespace {
+
+/// The instruction that a break at `pc` is of: what gave a name its value, where it is met when the name is bound.
+std::size_t cause_of(const bytecode::Code& code, std::int32_t pc) {
+  using bytecode::Opcode;
+  const auto at = static_cast<std::size_t>(pc);
+  if (at == 0 || at >= code.instructions.size()) return at;
+  const Opcode opcode = code.instructions[at].opcode;
+  const bool binds = opcode == Opcode::kStoreFast || opcode == Opcode::kStoreName || opcode == Opcode::kStoreGlobal || opcode == Opcode::kStoreDeref || opcode == Opcode::kPopTop;
+  return binds ? at - 1 : at;
+}
+
+}  // namespace
+
 void Recorder::note_break(BreakId id, std::string detail) {
   if (break_) return;
   vm::Activation* top = vm::current_machine()->top;
@@ -16,8 +30,8 @@ void Recorder::note_break(BreakId id, std::string detail) {
   break_->id = id;
   break_->detail = std::move(detail);
   if (top == nullptr) return;
-  break_->line = line_at(*top->code, top->pc);
-  const auto at = static_cast<std::size_t>(top->pc);
+  const std::size_t at = cause_of(*top->code, top->pc);
+  break_->line = line_at(*top->code, static_cast<std::int32_t>(at));
   int line, column, end_line, end_column;
   const int offset = at < top->code->instructions.size() ? top->code->instructions[at].offset : 0;
   if (PyCode_Addr2Location(top->code->object, offset * static_cast<int>(sizeof(std::uint16_t)), &line, &column, &end_line, &end_column) && line == end_line) {

@@ -722,6 +722,7 @@ bool Recorder::finish() {
   }
   operators_.hoist_checks();
   segment_->graph = operators_.graph();
+  segment_->lines.end();
   for (const graph::Input& input : segment_->graph->inputs) {
     auto outside = outside_inputs_.find(input.value);
     if (outside != outside_inputs_.end()) {

@@ -80,7 +80,7 @@ void Recorder::note_compared(PyObject* object, int depth) {
     if (PyMethod_Check(object)) note_compared(PyMethod_GET_SELF(object), depth + 1);
     if (PyWeakref_CheckRefExact(object)) note_compared(PyWeakref_GET_OBJECT(object), depth + 1);
     PyTypeObject* type = Py_TYPE(object);
-    const bool gives_items = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (type->tp_iter || type->tp_as_sequence->sq_item) && !guards::is_tensor(object);
+    const bool gives_items = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (type->tp_iter || (type->tp_as_sequence && type->tp_as_sequence->sq_item)) && !guards::is_tensor(object);
     if (gives_items) compares_unseen_ = true;
   }
 }

@@ -699,7 +699,7 @@ bool is_long_loop(PyObject* iterator) {
 Flow Recorder::for_iter(vm::Activation& activation, const Instruction& in) {
   PyObject* iterator = activation.peek(1);
   if (!resolve(iterator)) return cut(BreakId::k_unknown_object, Py_TYPE(iterator)->tp_name);
-  if (!is_fresh(iterator)) return cut(BreakId::k_loop);
+  if (!is_fresh(iterator)) return cut(BreakId::k_loop, Py_TYPE(iterator)->tp_name);
   bool heap = Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_HEAPTYPE;
   if (heap && !is_plain_temporary(iterator)) return cut(BreakId::k_opaque_operation, std::string("an iterator of class ") + Py_TYPE(iterator)->tp_name);
   if (is_long_loop(iterator)) return cut(BreakId::k_size_cap, "a long loop");

@@ -12,6 +12,7 @@
 #include "runtime/random_state.h"
 #include "trace/inputs.h"
 #include "trace/host.h"
+#include "trace/line_log.h"
 #include "trace/recipe.h"
 #include "trace/weight_casts.h"
 #include "vm/machine.h"
@@ -211,6 +212,7 @@ struct Segment {
   Handling exit_handling;
 
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
+  LineLog lines;                            // whose numbers guards and host values bear
   std::int32_t row = -1, break_row = -1;    // the engine's notes of it, and of the break that ends it
   std::uint64_t code_ticks = 0;             // that its code ran (report/clock.h), where `timed`
   bool timed = false;

@@ -60,18 +60,31 @@ def named(name):
 
 
 def lower_by(compiler, keywords, description, inputs):
-    traced = graphs_traced()
+    module = dynrun._part("_fx").graph_module(description, inputs)
+    before, traced = module.code, graphs_traced()
     try:
-        code = compiled_by(compiler, keywords, description, inputs)
+        code = compiled_by(compiler, keywords, module, inputs)
     except Exception as error:
-        if not decides_by_data(error):
+        if not decides_by_data(error) and not errors_are_suppressed():
             raise
         return lower_eager(description, inputs)  # torch.compile has a graph break there
-    return code if traced == graphs_traced() else ForEachChoice(functools.partial(compiled_by, compiler, keywords, description), inputs, code)
+    if traced == graphs_traced() and is_graph_itself(code, module, before):
+        return code
+    return ForEachChoice(lambda values: compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values), inputs, code)
 
 
-def compiled_by(compiler, keywords, description, inputs):
-    module = dynrun._part("_fx").graph_module(description, inputs)
+def is_graph_itself(code, module, before):
+    """Whether a back end gave the graph as it was, which is right for all sizes and numbers; of anything else only those of the example
+    are known to be right, as nothing tells a back end which may vary."""
+    return (code is module or getattr(code, "__self__", None) is module) and module.code == before
+
+
+def errors_are_suppressed():
+    config = sys.modules.get("torch._dynamo.config")
+    return config is not None and config.suppress_errors
+
+
+def compiled_by(compiler, keywords, module, inputs):
     try:
         code = compiler(module, list(inputs), **keywords)
     except Exception as error:

@@ -15,13 +15,19 @@ PLAIN = (int, float, bool, complex, str, type(None), torch.dtype, torch.device, 
 def export(fn, args, kwargs):
     if not callable(fn):
         raise TypeError(f"dynrun.export() takes a function or a module, not {type(fn).__name__!r}")
+    signature = signature_of(fn)
+    if signature is not None:
+        bound = signature.bind(*args, **kwargs)
+        args, kwargs = bound.args, bound.kwargs
     leaves, form = pytree.tree_flatten((args, kwargs))
     check_arguments(leaves)
+    calls = CallChecks(signature, form, leaves)
     recording = Recording()
     lower = recording.lower
     run = dynrun._Scoped(fn, (lower, 1, True, False))
     try:
         run(*args, **kwargs)
+        recording.check_effects()
         result = run(*args, **kwargs)  # a replay: its outputs are the graph's
     finally:
         dynrun._forget(lower)
@@ -33,7 +39,51 @@ def export(fn, args, kwargs):
     module.graph.lint()
     module.recompile()
     module.guards = recording.facts["guards"]
+    module.register_forward_pre_hook(calls, with_kwargs=True)
     return module
+
+
+def signature_of(fn):
+    try:
+        return inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+    except (TypeError, ValueError):
+        return None
+
+
+class CallChecks:
+    """What a call of the exported module must have in common with the one that was exported: raises TypeError or ValueError before anything
+    runs. Gives the arguments in the form that the graph takes."""
+
+    def __init__(self, signature, form, leaves):
+        self.signature, self.form = signature, form
+        self.facts, self.grad = [fact_of(leaf) for leaf in leaves], torch.is_grad_enabled()
+
+    def __call__(self, module, args, kwargs):
+        if self.signature is not None:
+            bound = self.signature.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
+        leaves, form = pytree.tree_flatten((args, kwargs))
+        if form != self.form:
+            raise ValueError(f"this graph was exported for arguments of the form {self.form}, not {form}: export it for these")
+        for fact, leaf in zip(self.facts, leaves):
+            if fact_of(leaf) != fact:
+                raise ValueError(f"this graph was exported for {told(fact)}, not {told(fact_of(leaf))}: export it for such a call")
+        if torch.is_grad_enabled() != self.grad:
+            raise ValueError(f"this graph was exported with gradients {'enabled' if self.grad else 'disabled'}: export it in the mode it is called in")
+        return args, kwargs
+
+
+def fact_of(leaf):
+    if not isinstance(leaf, torch.Tensor):
+        return type(leaf), leaf
+    return torch.Tensor, leaf.dtype, str(leaf.device), tuple(leaf.shape), tuple(leaf.stride()), leaf.requires_grad
+
+
+def told(fact):
+    if fact[0] is not torch.Tensor:
+        return repr(fact[1])
+    _, dtype, device, shape, strides, requires_grad = fact
+    return f"a tensor {dtype}{list(shape)} with strides {list(strides)} on {device}{', which requires gradients' if requires_grad else ''}"
 
 
 def check_arguments(leaves):
@@ -63,13 +113,16 @@ class Recording:
 
         return run
 
+    def check_effects(self):
+        if self.facts is not None and self.facts["effects"]:
+            raise ValueError("the call does more than compute its result (it writes to outside tensors or objects, as BatchNorm does in training, or prints): a graph cannot")
+
     def check(self, leaves):
         if self.module is None:
             raise ValueError("no operator on tensors was recorded: the call runs none, or it is compiled by another back end already")
         if self.graphs > 1:
             raise ValueError(f"the call is {self.graphs} graphs: a loop of so many turns is cut, and so is what is not inside one function or module")
-        if self.facts["effects"]:
-            raise ValueError("the call does more than compute its result (it writes to outside objects, or prints): a graph cannot")
+        self.check_effects()
         if self.outputs is None:
             raise ValueError("the call is another one each time: its graph was not used again")
         given = {name for name, value in zip(self.names, self.inputs) if any(value is leaf for leaf in leaves)}
