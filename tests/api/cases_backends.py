@@ -392,3 +392,14 @@ def test_data_decides_behind_a_back_end_that_traces():
         x = torch.arange(4.0) + n
         same(masked(x), x[x > 1].sum())
         same(item(x), x.sum().item() * x)
+
+
+def test_what_is_traced_holds_for_its_sizes():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def specialises(module, inputs):
+        return make_fx(module)(*inputs)
+
+    f = dynrun.compile(lambda x: x * x.shape[0], backend=specialises)
+    for n in (3, 3, 4, 4, 5, 6, 4):
+        assert f(torch.ones(n)).tolist() == [n] * n, n

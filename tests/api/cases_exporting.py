@@ -114,3 +114,27 @@ def test_guards_in_words():
     text = "\n".join(graph.guards)
     for words in ("is a tensor Float[3, 4]", "equals 2", "is of class Model"):
         assert words in text, text
+
+
+def test_calls_that_it_was_not_exported_for():
+    x, w = torch.arange(4.0).reshape(2, 2), torch.full((2, 2), 10.0)
+
+    def either(x, y=None, z=None):
+        return x + y if y is not None else x * z if z is not None else x
+
+    raises(ValueError, lambda: dynrun.export(either, x, z=w)(x, w), "of the form")
+    same(dynrun.export(either, x, z=w)(z=w, x=x), x * w)
+    raises(ValueError, lambda: dynrun.export(lambda many: torch.stack(many).sum(0), [x, x * 2])([x, x, x]), "of the form")
+    raises(ValueError, lambda: dynrun.export(lambda d: sum(d.values()), {"a": x, "b": w})({"a": x, "b": w, "c": w.clone()}), "of the form")
+    raises(ValueError, lambda: dynrun.export(lambda x: x * 2 if x.is_contiguous() else x * 3, x)(x.t()), "strides")
+    raises(ValueError, lambda: dynrun.export(lambda x: x * 2, x)(x.clone().requires_grad_()), "requires gradients")
+    raises(ValueError, lambda: dynrun.export(lambda x, s: x * s, x.int(), 2)(x.int(), 2.0), "2.0")
+    graph = dynrun.export(lambda x: x * 2 if torch.is_grad_enabled() else x * 3, x)
+    with torch.no_grad():
+        raises(ValueError, lambda: graph(x), "with gradients enabled")
+
+
+def test_a_call_with_effects_runs_once():
+    runs = []
+    raises(ValueError, lambda: dynrun.export(lambda x: runs.append(1) or x + 1, torch.ones(2)), "does more than compute")
+    assert len(runs) == 1, runs

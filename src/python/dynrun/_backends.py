@@ -61,22 +61,16 @@ def named(name):
 
 def lower_by(compiler, keywords, description, inputs):
     module = dynrun._part("_fx").graph_module(description, inputs)
-    before, traced = module.code, graphs_traced()
+    traced = graphs_traced()
     try:
         code = compiled_by(compiler, keywords, module, inputs)
     except Exception as error:
         if not decides_by_data(error) and not errors_are_suppressed():
             raise
         return lower_eager(description, inputs)  # torch.compile has a graph break there
-    if traced == graphs_traced() and is_graph_itself(code, module, before):
+    if traced == graphs_traced():
         return code
     return ForEachChoice(lambda values: compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values), inputs, code)
-
-
-def is_graph_itself(code, module, before):
-    """Whether a back end gave the graph as it was, which is right for all sizes and numbers; of anything else only those of the example
-    are known to be right, as nothing tells a back end which may vary."""
-    return (code is module or getattr(code, "__self__", None) is module) and module.code == before
 
 
 def errors_are_suppressed():
@@ -96,9 +90,21 @@ def compiled_by(compiler, keywords, module, inputs):
 
 
 def graphs_traced():
-    """How many graphs AOTAutograd has run through, as a text: what it makes of one holds for the sizes and numbers of the example alone."""
-    module = sys.modules.get("torch._functorch.aot_autograd")
-    return repr(module.AOT_COUNTER) if module else "count(0)"
+    """How many graphs AOTAutograd and make_fx have run through: what they make of one holds for the sizes and numbers of the example alone."""
+    autograd, tracer = sys.modules.get("torch._functorch.aot_autograd"), sys.modules.get("torch.fx.experimental.proxy_tensor")
+    if tracer and not hasattr(tracer.dispatch_trace, "traces"):
+        tracer.dispatch_trace = counted(tracer.dispatch_trace)
+    return repr(autograd.AOT_COUNTER) if autograd else "count(0)", tracer and tracer.dispatch_trace.traces
+
+
+def counted(function):
+    @functools.wraps(function)
+    def dispatch_trace(*args, **kwargs):
+        dispatch_trace.traces += 1
+        return function(*args, **kwargs)
+
+    dispatch_trace.traces = 0
+    return dispatch_trace
 
 
 def decides_by_data(error):

@@ -21,7 +21,7 @@ def export(fn, args, kwargs):
         args, kwargs = bound.args, bound.kwargs
     leaves, form = pytree.tree_flatten((args, kwargs))
     check_arguments(leaves)
-    calls = CallChecks(signature, form, leaves)
+    calls = CallChecks(signature, names_of(fn, args, kwargs), form, leaves)
     recording = Recording()
     lower = recording.lower
     run = dynrun._Scoped(fn, (lower, 1, True, False))
@@ -54,19 +54,29 @@ class CallChecks:
     """What a call of the exported module must have in common with the one that was exported: raises TypeError or ValueError before anything
     runs. Gives the arguments in the form that the graph takes."""
 
-    def __init__(self, signature, form, leaves):
-        self.signature, self.form = signature, form
+    def __init__(self, signature, names, form, leaves):
+        self.signature, self.names, self.form = signature, names, form
         self.facts, self.grad = [fact_of(leaf) for leaf in leaves], torch.is_grad_enabled()
 
-    def __call__(self, module, args, kwargs):
-        if self.signature is not None:
+    def bind(self, args, kwargs):
+        if self.signature is None:
+            return args, kwargs
+        try:
             bound = self.signature.bind(*args, **kwargs)
-            args, kwargs = bound.args, bound.kwargs
+        except TypeError:
+            named = len(self.form.children_specs[1].children_specs)
+            if kwargs or len(args) != len(self.names) or not named:
+                raise
+            return args[:-named], dict(zip(self.names[-named:], args[-named:]))  # as the graph's own parameters
+        return bound.args, bound.kwargs
+
+    def __call__(self, module, args, kwargs):
+        args, kwargs = self.bind(args, kwargs)
         leaves, form = pytree.tree_flatten((args, kwargs))
         if form != self.form:
             raise ValueError(f"this graph was exported for arguments of the form {self.form}, not {form}: export it for these")
         for fact, leaf in zip(self.facts, leaves):
-            if fact_of(leaf) != fact:
+            if differs(fact, fact_of(leaf)):
                 raise ValueError(f"this graph was exported for {told(fact)}, not {told(fact_of(leaf))}: export it for such a call")
         if torch.is_grad_enabled() != self.grad:
             raise ValueError(f"this graph was exported with gradients {'enabled' if self.grad else 'disabled'}: export it in the mode it is called in")
@@ -77,6 +87,14 @@ def fact_of(leaf):
     if not isinstance(leaf, torch.Tensor):
         return type(leaf), leaf
     return torch.Tensor, leaf.dtype, str(leaf.device), tuple(leaf.shape), tuple(leaf.stride()), leaf.requires_grad
+
+
+def differs(fact, now):
+    """In what the graph does not check itself: it knows sizes, dtypes and values. (What was made for tensors that require gradients serves
+    others, too.)"""
+    if fact[0] is not torch.Tensor or now[0] is not torch.Tensor:
+        return fact[0] is not now[0]
+    return fact[1] == now[1] and fact[3] == now[3] and (fact[2] != now[2] or fact[4] != now[4] or (now[5] and not fact[5]))
 
 
 def told(fact):
@@ -115,7 +133,7 @@ class Recording:
 
     def check_effects(self):
         if self.facts is not None and self.facts["effects"]:
-            raise ValueError("the call does more than compute its result (it writes to outside tensors or objects, as BatchNorm does in training, or prints): a graph cannot")
+            raise ValueError("the call does more than compute its result (it writes to outside objects or tensors, as BatchNorm does in training, or prints): a graph cannot")
 
     def check(self, leaves):
         if self.module is None:
