@@ -698,7 +698,7 @@ std::vector<report::GivenUp> Engine::given_up() const {
   std::vector<report::GivenUp> found;
   for (const auto& [code, entries] : entries_) {
     for (const auto& entry : entries) {
-      if (entry->point.frames.empty() || (!entry->given_up && entry->recordings < kMaxRecordings)) continue;
+      if (entry->point.frames.empty() || entry->recordings < kMaxRecordings) continue;
       const auto& [innermost, pc] = entry->point.frames.back();
       found.push_back({place_of(trace::line_at(*innermost, pc)), entry->recordings});
     }

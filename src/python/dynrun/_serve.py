@@ -6,8 +6,8 @@ import sys
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # Settings of torch._dynamo.config that have a meaning here, or that only say how much Dynamo tells of itself.
-HONOURED = {"disable", "assume_static_by_default", "automatic_dynamic_shapes", "dynamic_shapes"}
-SILENT = {"verbose", "suppress_errors", "log_file_name", "cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit",
+HONOURED = {"disable", "assume_static_by_default", "automatic_dynamic_shapes", "dynamic_shapes", "suppress_errors"}
+SILENT = {"verbose", "log_file_name", "cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit",
           "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "inline_inbuilt_nn_modules", "force_parameter_static_shapes", "optimize_ddp",
           "specialize_int", "specialize_float", "guard_nn_modules", "allow_empty_graphs", "fail_on_recompile_limit_hit", "fail_on_cache_limit_hit", "allow_unspec_int_on_nn_module"}
 told = set()

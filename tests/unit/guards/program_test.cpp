@@ -103,7 +103,7 @@ TEST_CASE("a path is read once, and guards print as people write paths") {
   python.run("model.layers[1]['bias'] = 1");
   CHECK_FALSE(holds(program, {model.get()}));
   python.run("del model.layers[1]['bias']; model.layers.append(3)");
-  CHECK(miss(program, {model.get()}) == "model.layers: was 2 items, is another number of items");
+  CHECK(miss(program, {model.get()}) == "model.layers: was 2 items, is 3 items");
   python.run("model.layers = [0, dict(scale=2.0)]");  // new objects that hold the same
   CHECK(holds(program, {model.get()}));
   python.run("del model.layers");
@@ -234,11 +234,11 @@ TEST_CASE("properties, slots, methods, super() and class attributes are read aga
   program.check_same(program.read(SourceKind::kMethodSelf, bound, 0, nullptr), root, true);
   CHECK(program.print() ==
         "type(b): is type B\n"
-        "type(b).p.fget: code a code\n"
-        "type(b).s.__func__: code a code\n"
-        "super().f: code a code\n"
+        "type(b).p.fget: code the function B.p\n"
+        "type(b).s.__func__: code the function B.s\n"
+        "super().f: code the function A.f\n"
         "b.slot: equals 5\n"
-        "m.__func__: code a code\n"
+        "m.__func__: code the function B.f\n"
         "m.__self__: same b\n");
   CHECK(holds(program, {object.get(), method.get()}));
   python.run("b.slot = 6");
