@@ -610,6 +610,11 @@ void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment)
   report_.guard_misses.push_back({miss.guard, was, now, place, 1});
 }
 
+void Engine::count_given_up(const graph::SourceLine& line) {
+  auto same = [&](const report::GivenUp& known) { return known.place.line == line.line && known.place.file == line.file; };
+  if (std::none_of(report_.given_up.begin(), report_.given_up.end(), same)) report_.given_up.push_back({place_of(line), kMaxRecordings});
+}
+
 void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
   report_.segment_replays++;
   report_.operators_captured += segment.operators;
@@ -694,19 +699,6 @@ report::GraphBreak Engine::break_row(std::size_t at) const {
   return row;
 }
 
-std::vector<report::GivenUp> Engine::given_up() const {
-  std::vector<report::GivenUp> found;
-  for (const auto& [code, entries] : entries_) {
-    for (const auto& entry : entries) {
-      if (entry->point.frames.empty() || entry->recordings < kMaxRecordings) continue;
-      const auto& [innermost, pc] = entry->point.frames.back();
-      found.push_back({place_of(trace::line_at(*innermost, pc)), entry->recordings});
-    }
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return std::tie(a.place.file, a.place.line) < std::tie(b.place.file, b.place.line); });
-  return found;
-}
-
 report::Report Engine::report() const {
   report::Report report = report_;
   report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
@@ -716,7 +708,6 @@ report::Report Engine::report() const {
   report.frames_traced = vm::counters().frames_traced;
   if (measures_) report.seconds = clock_.seconds();
   report.outside_operators = outside_.lines();
-  report.given_up = given_up();
   for (std::size_t i : met_in_order(segment_rows_, segment_ticks_)) {
     report.segments.push_back(segment_row(i));
     report.replay_microseconds += report.segments.back().microseconds;

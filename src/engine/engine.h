@@ -156,6 +156,8 @@ class Engine final : public vm::Engine {
   static std::optional<trace::Break> of_program(const trace::Break& why);
   /// What lay between a replay that ended in the break and the next segment.
   void count_gap(std::int32_t break_row, std::uint64_t ticks);
+  /// What begins at this line has been recorded for the last time.
+  void count_given_up(const graph::SourceLine& line);
   /// Whether times are wanted.
   bool measures() const { return measures_; }
   /// From now on times are taken, or not, of the segments that are there and of those to come.
@@ -245,8 +247,6 @@ class Engine final : public vm::Engine {
   /// A row of a list with its times.
   report::SegmentPlace segment_row(std::size_t at) const;
   report::GraphBreak break_row(std::size_t at) const;
-  /// What is recorded no more.
-  std::vector<report::GivenUp> given_up() const;
   OutsideOperators outside_;
   bool measures_ = false, follows_ = false;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint64_t> next_;  // from, to, break between: how often

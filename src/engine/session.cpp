@@ -308,7 +308,7 @@ Decision Session::probe() {
     detach();
     return Decision::kResume;
   }
-  entry.recordings++;
+  if (++entry.recordings == kMaxRecordings) engine_.count_given_up(trace::line_at(*machine_.top->code, machine_.top->pc));
   recorded_at_ = entry.point;
   std::shared_ptr<trace::Segment> least;  // dies last
   if (entry.segments.size() >= kMaxSegments) {
