@@ -2,6 +2,7 @@
 
 #include "engine/fx_bridge.h"
 #include "engine/guard_words.h"
+#include "engine/open_sizes.h"
 #include "guards/torch_python.h"
 #include "python/gil.h"
 
@@ -14,6 +15,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace dynrun::engine {
 
@@ -159,10 +161,13 @@ std::shared_ptr<runtime::Executable> lower_with(PyObject* lower, const trace::Se
     PyErr_Clear();
     return runtime::make_replayer(graph);
   }
-  Ref facts = facts_of(segment);
+  const Ref facts = facts_of(segment);
   const trace::TorchState& state = segment.state;
-  Ref entry = mode_of({.grad_enabled = state.grad, .inference = state.inference});
-  if (!facts || !entry || PyDict_SetItemString(description.get(), "facts", facts.get()) < 0 || PyDict_SetItemString(description.get(), "entry", entry.get()) < 0) return nullptr;
+  const Ref entry = mode_of({.grad_enabled = state.grad, .inference = state.inference});
+  const Ref sizes = open_sizes(segment);
+  for (const auto& [key, part] : {std::pair("facts", &facts), {"entry", &entry}, {"open", &sizes}}) {
+    if (!*part || PyDict_SetItemString(description.get(), key, part->get()) < 0) return nullptr;
+  }
   Ref arguments = arguments_of(*graph, inputs);
   Ref made = arguments ? Ref::steal(PyObject_CallFunctionObjArgs(lower, description.get(), arguments.get(), nullptr)) : Ref();
   if (!made) return nullptr;

@@ -227,7 +227,7 @@ bool Engine::wants(python::Frame* frame) {
     return false;
   }
   bool generator = frame->owner == python::kOwnedByGenerator;
-  const bool at_once = (Scope::here().at_once && !runs_apart(frame->code)) || mark_of(frame);
+  const bool at_once = (Scope::here().at_once && !runs_apart(frame->code) && !Scope::runs_aside()) || mark_of(frame);
   if (!generator && at_once && !heat_of(frame).rejected) return true;
   if (!takes_tensors(frame)) {
     loops_.consider(frame->code, frame->globals);
@@ -248,10 +248,17 @@ void Engine::run_backward_apart() {
     if (!function || !PyFunction_Check(function.get())) return;  // torch is being imported
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
     run_apart(code);
+    const std::string_view name = path;
+    if (name.find("HigherOrder") == name.npos) backward_codes_.emplace(code, name.find("_engine_run_backward") == name.npos);
     Heat& heat = heat_[code_key(code)];
     heat.rejected = heat.empty = runs_apart(code);
   }
   backward_apart_ = true;
+}
+
+std::optional<bool> Engine::prepares_backward(PyCodeObject* code) const {
+  const auto known = backward_codes_.find(code);
+  return known == backward_codes_.end() ? std::nullopt : std::optional(known->second);
 }
 
 Session* Engine::begin_session(vm::Machine& machine, vm::Activation& activation, bool compile_now) {
@@ -290,6 +297,7 @@ vm::Observer* Engine::starting(vm::Machine& machine, vm::Activation& activation)
   if (Session* recording = Session::recording_here()) return watching(machine, *recording);
   if (stress(kDynrunStressHandover) || disabled_depth() > 0 || dynrun_is_collecting(PyThreadState_Get())) return nullptr;
   if (options_.vm == kDynrunVmAll && !wants(activation.frame)) return nullptr;
+  if (Scope::here().at_once && Scope::runs_aside()) return nullptr;
   return begin_session(machine, activation, Scope::here().at_once || mark_of(activation.frame) != nullptr);
 }
 
@@ -567,7 +575,7 @@ std::int32_t Engine::count_break(const trace::Break& met) {
   const std::optional<trace::Break> told = of_program(met);
   if (!told) return -1;
   const trace::Break& why = *told;
-  const report::BreakInfo& info = report::break_info(why.id);
+  const report::BreakInfo info = report::break_info(why.id, why.detail);
   auto same = [&](const report::GraphBreak& known) {
     return known.id == info.id && known.column == why.column && known.place.line == why.line.line && known.place.file == why.line.file;
   };

@@ -143,6 +143,8 @@ class Engine final : public vm::Engine {
   /// Code of frames without tensors in which recordings break: CPython runs it, and recorded code breaks at its call.
   void run_apart(PyCodeObject* code);
   void run_backward_apart();
+  /// Of the functions around a backward pass: whether it is Python code that prepares one, or calls libtorch, which may call the program's own.
+  std::optional<bool> prepares_backward(PyCodeObject* code) const;
   bool runs_apart(PyCodeObject* code) const { return !apart_.empty() && apart_.count(code) != 0; }
   const std::unordered_set<const PyCodeObject*>& apart() const { return apart_; }
   /// Code that was once seen to give a recording operators, itself or in what it called.
@@ -257,6 +259,7 @@ class Engine final : public vm::Engine {
   std::vector<python::Ref> apart_codes_;  // keeps their addresses
   std::unordered_set<const PyCodeObject*> gave_operators_;  // other code may come to lie at the address of a dead one: it is looked at longer
   bool backward_apart_ = false;           // those of torch's are in
+  std::unordered_map<PyCodeObject*, bool> backward_codes_;
   std::uint32_t random_ = 1;
   std::uint64_t operators_before_ = 0;
   std::uint64_t recorded_operators_ = 0, replayed_operators_ = 0;  // since the start

@@ -49,9 +49,7 @@ Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Br
   const int asked_for = engine.fullgraph_at(machine);
   if (asked_for == Scope::kMustNotBreak) return Ruling::kRefused;
   if (engine.options().fullgraph) return in_constructor ? Ruling::kBreaks : rule_on_program(met);
-  const bool refused = asked_for == Scope::kAsTorch &&
-                       (met.id == BreakId::k_data_dependent_bool || met.id == BreakId::k_changing_number || met.id == BreakId::k_asked_for || met.id == BreakId::k_disabled);
-  return refused ? Ruling::kRefused : Ruling::kBreaks;
+  return asked_for == Scope::kAsTorch && met.in_torch ? Ruling::kRefused : Ruling::kBreaks;
 }
 
 vm::Activation* asked_in(const Engine& engine, const vm::Machine& machine) {
@@ -69,7 +67,7 @@ vm::Activation* asked_in(const Engine& engine, const vm::Machine& machine) {
 
 python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
   const trace::Break why = Engine::of_program(met).value_or(met);
-  const report::BreakInfo& info = report::break_info(why.id);
+  const report::BreakInfo info = report::break_info(why.id, why.detail);
   const std::string text = fmt::format("{}: {}{}{} at {}:{} in {}{} ({})", asked_for ? "fullgraph=True" : "--fullgraph", info.what, why.detail.empty() ? "" : ": ",
                                        why.detail, why.line.file, why.line.line, why.line.function, called_from(why), info.cure);
   // Its constructor is Python code, which is not the program's.

@@ -82,7 +82,7 @@ PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_operator_count", operator_count, METH_NOARGS, "Top-level operators on the threads that count, since the start."},
                          {"_source", source, METH_O, nullptr},
                          {"graph_break", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(break_here)), METH_VARARGS | METH_KEYWORDS,
-                          "graph_break(msg='')\n\nEnds the recorded graph here; the next one begins behind it. Does nothing else."},
+                          "graph_break(msg='')\n--\n\nEnds the recorded graph here; the next one begins behind it. Reports tell `msg`. Does nothing else."},
                          {"reset_stats", reset_stats, METH_NOARGS, "reset_stats()\n\nSets every number of stats() to zero."},
                          {"_reset", reset, METH_NOARGS, "Forgets every segment, how hot each function is, and the back ends."},
                          {nullptr, nullptr, 0, nullptr}};

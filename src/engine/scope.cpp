@@ -22,6 +22,8 @@ namespace {
 
 bool asked_for = false;
 
+const python::Frame* running_frame() { return reinterpret_cast<python::Frame*>(PyThreadState_Get()->cframe->current_frame); }
+
 /// Reads a scope's tuple. False with a Python error set.
 bool read_scope(PyObject* tuple, Scope& scope) {
   PyObject *backend, *dynamic;
@@ -37,6 +39,7 @@ bool read_scope(PyObject* tuple, Scope& scope) {
   scope.fullgraph = fullgraph;
   scope.at_once = at_once != 0;
   scope.dynamic.reset();
+  scope.outside = running_frame();
   if (dynamic != Py_None) scope.dynamic = dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff;
   return true;
 }
@@ -79,6 +82,7 @@ PyObject* call_scoped(PyObject* self, PyObject* arguments, PyObject* keywords) {
     Scope before;
   } inside(scoped(self)->scope);
   Scope::here().backend = engine()->backend_number(scoped(self)->backend);
+  Scope::here().outside = running_frame();
   return PyObject_Call(scoped(self)->function, arguments, keywords);
 }
 
@@ -122,6 +126,17 @@ PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
 }  // namespace
 
 bool Scope::any() { return asked_for; }
+
+bool Scope::runs_aside() {
+  for (const python::Frame* frame = running_frame(); frame && frame != here().outside; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack) continue;
+    if (const std::optional<bool> prepares = engine()->prepares_backward(frame->code)) return *prepares;
+    if (PyUnicode_CompareWithASCIIString(frame->code->co_name, "_find_and_load") == 0 &&
+        PyUnicode_CompareWithASCIIString(frame->code->co_filename, "<frozen importlib._bootstrap>") == 0)
+      return true;
+  }
+  return false;
+}
 
 bool add_scopes(PyObject* module) {
   Ref type = Ref::steal(PyType_FromSpec(&scoped_spec));

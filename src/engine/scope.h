@@ -3,6 +3,8 @@
 
 #include "engine/exports.h"
 
+#include "python/frame.h"
+
 #include <Python.h>
 
 #include <optional>
@@ -23,6 +25,11 @@ struct Scope {
   static Scope& here();
   /// Whether the program has asked for one yet.
   static bool any();
+  /// Whether what runs now inside the present one is nothing that the program asked for: a module is being imported, or torch prepares
+  /// a backward pass.
+  static bool runs_aside();
+
+  const python::Frame* outside = nullptr;  // that called what runs inside; it may be gone
 };
 
 /// Adds to the module `_Scoped(function, scope)`, which calls a function inside a scope, and `_enter(scope)`, which makes a scope

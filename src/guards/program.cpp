@@ -435,6 +435,14 @@ std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, s
   add(CheckKind::kTensor, source).index = static_cast<std::int32_t>(facts_.size() - 1);
   return facts_.back().open;
 }
+std::uint64_t Program::open_of(SourceId tensor) const {
+  std::uint64_t open = 0;
+  for (const Step& step : steps_) {
+    if (step.kind == CheckKind::kTensor && step.source == tensor) open |= facts_[static_cast<std::size_t>(step.index)].open;
+  }
+  return open;
+}
+
 void Program::close_ones() {
   for (TensorFacts& facts : facts_) facts.close_ones();
 }

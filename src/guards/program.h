@@ -106,6 +106,8 @@ class Program {
   void check_set(SourceId source, PyObject* set);
   /// `open`: bit a dimension that may have any size from 1 on; those that cannot be left open are fixed. Gives what is open.
   std::uint64_t check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open = 0);
+  /// What is open of the tensor there, bit a dimension.
+  std::uint64_t open_of(SourceId tensor) const;
   /// Open sizes of all tensors are of 2 or more.
   void close_ones();
   void check_same(SourceId a, SourceId b, bool same);

@@ -12,9 +12,36 @@ constexpr BreakInfo kInfos[] = {
 #undef X
 };
 
+struct Special {
+  BreakId id;
+  std::string_view detail;
+  const char *what, *cure;  // a null `what`: the usual one
+};
+
+constexpr const char* kAsNumber = "a tensor's value taken as a Python number";
+constexpr Special kSpecials[] = {
+    {BreakId::k_data_dependent_bool, "int", kAsNumber, "round in the tensor, int(t.long()), or take t.item()"},
+    {BreakId::k_data_dependent_bool, "bool", kAsNumber, "use torch.where, or compute the condition outside"},
+    {BreakId::k_data_dependent_bool, "max", "tensors compared by Python", "use torch.maximum"},
+    {BreakId::k_data_dependent_bool, "min", "tensors compared by Python", "use torch.minimum"},
+    {BreakId::k_data_dependent_bool, "any", "tensors compared by Python", "use torch.any of a tensor"},
+    {BreakId::k_data_dependent_bool, "all", "tensors compared by Python", "use torch.all of a tensor"},
+    {BreakId::k_data_dependent_bool, "sorted", "tensors compared by Python", "use torch.sort"},
+    {BreakId::k_data_dependent_operator, "BINARY_SLICE", nullptr, "slice tensors whose size does not depend on data, or choose by an index tensor or a mask"},
+    {BreakId::k_unknown_object, "Tensor", nullptr, "make it inside the function (outside, where it is made with requires_grad=True), or pass it in"},
+};
+
 }  // namespace
 
-const BreakInfo& break_info(BreakId id) { return kInfos[static_cast<int>(id)]; }
+BreakInfo break_info(BreakId id, std::string_view detail) {
+  BreakInfo info = kInfos[static_cast<int>(id)];
+  for (const Special& special : kSpecials) {
+    if (special.id != id || special.detail != detail) continue;
+    if (special.what) info.what = special.what;
+    info.cure = special.cure;
+  }
+  return info;
+}
 
 std::string ids_text() {
   std::string text = "Why a recorded graph ends before the code does (dynrun --explain names each place):\n";

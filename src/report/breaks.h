@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dynrun::report {
 
@@ -37,7 +38,8 @@ enum class BreakId : std::uint8_t {
 struct BreakInfo {
   const char *id, *what, *cure;
 };
-const BreakInfo& break_info(BreakId id);
+/// `detail`: what was met (trace::Break). Some have words and a cure of their own.
+BreakInfo break_info(BreakId id, std::string_view detail);
 
 /// The table for people: a line an id, with what it means and the cure.
 std::string ids_text();

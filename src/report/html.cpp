@@ -1,8 +1,8 @@
 #include "report/json.h"
 #include "report/page.h"
+#include "report/source.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 namespace dynrun::report {
@@ -10,13 +10,6 @@ namespace dynrun::report {
 namespace {
 
 constexpr std::size_t kMostLines = 20000;
-
-Json lines_of(const std::string& path) {
-  Json lines = Json::array();
-  std::ifstream stream(path);
-  for (std::string line; lines.size() < kMostLines && std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 /// The files that something was recorded of, the program's own first.
 Json files_json(const Report& report) {
@@ -39,7 +32,7 @@ Json files_json(const Report& report) {
   if (!report.script.empty()) ordered.insert(ordered.begin(), report.script);
   Json files = Json::array();
   for (const std::string& path : ordered) {
-    Json lines = lines_of(path);
+    Json lines = source_lines(path, kMostLines);
     if (!lines.empty()) files.push_back({{"path", path}, {"lines", std::move(lines)}});
   }
   return files;

@@ -1,4 +1,5 @@
 #include "report/report.h"
+#include "report/source.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 namespace dynrun::report {
 
@@ -22,17 +22,6 @@ std::vector<Entry> by_count(std::vector<Entry> entries) {
 
 std::string plural(std::uint64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-/// Line `line` (from 1) of a file as it is; nothing where it cannot be read.
-std::optional<std::string> raw_line(const std::string& file, int line) {
-  if (line <= 0) return std::nullopt;
-  std::ifstream stream(file);
-  std::string text;
-  for (int at = 0; at < line; ++at) {
-    if (!std::getline(stream, text)) return std::nullopt;
-  }
-  return text;
 }
 
 constexpr const char* kBlanks = " \t\r\f";
@@ -71,8 +60,8 @@ std::string carets(const std::string& line, std::size_t indent, const GraphBreak
   if (entry.column < 0 || first < indent || last <= first || last - indent > line.size()) return {};
   std::string marks;
   for (std::size_t at = 0; at < last - indent; at++) {
-    if ((static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) continue;  // inside a character
-    marks += at < first - indent ? (line[at] == '\t' ? '\t' : ' ') : '^';
+    const auto columns = static_cast<std::size_t>(columns_of(line, at));
+    marks += std::string(columns, at < first - indent ? (line[at] == '\t' ? '\t' : ' ') : '^');
   }
   return marks;
 }

@@ -38,6 +38,7 @@ struct Break {
   int column = -1, end_column = -1;        // of what was met, in UTF-8 bytes of that line from 0; -1: not known, or on several lines
   std::vector<graph::SourceLine> callers;  // innermost first, 32 at most
   std::size_t recorded_callers = 0;        // of them, those that were being recorded
+  bool in_torch = false;                   // torch.compile breaks there too: see torch_breaks.h
 };
 
 /// Built-in helpers (iterators, views, bound methods) that recorded code may make and pass round: they hold nothing but known things.
@@ -574,6 +575,7 @@ class Recorder {
   Flow print(vm::Activation&, CallSite& site);
   Flow warn(vm::Activation&, CallSite& site);
   bool is_log_call(const CallSite& site);
+  static void find_level(const CallSite& site);
   Flow log(vm::Activation&, CallSite& site);
 
   // State of the thread, marks for profilers, collections. (recorder_modes.cpp)

@@ -2,6 +2,7 @@
 
 #include "python/text.h"
 #include "trace/recorder.h"
+#include "trace/torch_breaks.h"
 
 #include <frameobject.h>
 
@@ -30,6 +31,7 @@ void Recorder::note_break(BreakId id, std::string detail) {
   break_->id = id;
   break_->detail = std::move(detail);
   if (top == nullptr) return;
+  break_->in_torch = breaks_in_torch(id, break_->detail, *top->code, top->pc);
   const std::size_t at = cause_of(*top->code, top->pc);
   break_->line = line_at(*top->code, static_cast<std::int32_t>(at));
   int line, column, end_line, end_column;

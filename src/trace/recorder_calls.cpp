@@ -228,6 +228,7 @@ Flow Recorder::call_site(vm::Activation& activation, const Instruction& in, Call
 
 Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, CallSite& site) {
   if (is_log_call(site)) return log(activation, site);
+  find_level(site);
   if (auto copied = deep_copy(activation, in, site)) return *copied;
   bool apart = limits_.apart && limits_.apart->count(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))) != 0;
   if (apart && vm::current_machine() == &machine_) return cut(BreakId::k_opaque_call, callable_name(site.callee));

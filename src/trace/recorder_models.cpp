@@ -26,6 +26,9 @@ bool is_tensor_hash(vm::Activation& activation) {
   return activation.caller == nullptr && reinterpret_cast<PyObject*>(activation.frame->code) == code;
 }
 
+/// What `graph_break(msg)` was given to say.
+std::string reason_given(const std::vector<PyObject*>& arguments) { return !arguments.empty() && PyUnicode_CheckExact(arguments[0]) ? python::text_of(arguments[0]) : ""; }
+
 }  // namespace
 
 struct Recorder::ModelledCall {
@@ -341,7 +344,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kWriteFirst: return model_write_first(call);
     case Model::kGenerator: return model_generator(call);
     case Model::kHandled: return handled_exception(call.activation, call.in, call.site);
-    case Model::kBreak: return cut(BreakId::k_asked_for);
+    case Model::kBreak: return cut(BreakId::k_asked_for, reason_given(call.site.arguments));
     case Model::kScope: return cut(BreakId::k_scope);
     case Model::kDisable: return cut(BreakId::k_disabled);
     case Model::kGlobals: return model_globals(call);

@@ -6,6 +6,7 @@
 
 #include "guards/output.h"
 #include "guards/torch_python.h"
+#include "python/signals.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
@@ -204,7 +205,8 @@ Flow Recorder::host_call(vm::Activation& activation, CallSite& site, bool looks_
   const std::string name = callable_name(site.callee);
   bool simple = vm::current_machine() == &machine_ && (handlers_entered_ == 0 || !looks_at_frames) && context_sets_.empty() && !segment_->sets_autocast &&
                 c10::InferenceMode::is_enabled() == entry_state_.inference;
-  if (!simple || !effects_are_plain()) return cut(BreakId::k_opaque_call, name);
+  if (!simple) return cut(BreakId::k_opaque_call, name);
+  if (!effects_are_plain()) return cut(BreakId::k_opaque_call, name + ", behind a store of a new value into a global or an object");
   if (operators_.wrote_outside()) return cut(BreakId::k_write_then_raise, name);
   HostCall call;
   call.looks_at_frames = looks_at_frames;
@@ -287,15 +289,35 @@ Flow Recorder::warn(vm::Activation& activation, CallSite& site) {
   return host_call(activation, host, true);
 }
 
-/// Whether the call is logging.Logger._log, which all of a logger's methods come to once the level is enabled.
-bool Recorder::is_log_call(const CallSite& site) {
-  PyObject* function = site.callee;
-  if (PyUnicode_CompareWithASCIIString(reinterpret_cast<PyFunctionObject*>(function)->func_qualname, "Logger._log") != 0) return false;
+namespace {
+
+/// Whether the function is that method of logging.Logger.
+bool is_logger_method(PyObject* function, const char* method) {
+  if (PyUnicode_CompareWithASCIIString(reinterpret_cast<PyFunctionObject*>(function)->func_name, method) != 0) return false;
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "logging");
   PyObject* type = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "Logger") : nullptr;
-  Ref name = Ref::steal(PyUnicode_InternFromString("_log"));
-  return type && PyType_Check(type) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name.get()) == function && !site.arguments.empty() &&
-         source_of(site.arguments[0]) != kNoSource;
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  return type && PyType_Check(type) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name.get()) == function;
+}
+
+}  // namespace
+
+/// Whether the call is logging.Logger._log, which all of a logger's methods come to once the level is enabled.
+bool Recorder::is_log_call(const CallSite& site) {
+  return is_logger_method(site.callee, "_log") && !site.arguments.empty() && source_of(site.arguments[0]) != kNoSource;
+}
+
+/// A logger keeps the answers to whether a level is enabled, and finds each under a lock. The first one is found here, so that the
+/// code that is recorded only looks it up.
+void Recorder::find_level(const CallSite& site) {
+  if (site.arguments.size() != 2 || site.keyword_names || !is_logger_method(site.callee, "isEnabledFor")) return;
+  PyObject *logger = site.arguments[0], *level = site.arguments[1];
+  if (!PyLong_CheckExact(level) || !guards::is_plain_logger(logger)) return;
+  PyObject* fields = guards::instance_dict(logger);
+  PyObject* known = fields ? PyDict_GetItemString(fields, "_cache") : nullptr;
+  if (!known || !PyDict_CheckExact(known) || PyDict_Contains(known, level) != 0) return;
+  const python::HeldSignals held;
+  if (!Ref::steal(PyObject_CallFunctionObjArgs(site.callee, logger, level, nullptr))) PyErr_Clear();
 }
 
 Flow Recorder::log(vm::Activation& activation, CallSite& site) {

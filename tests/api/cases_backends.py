@@ -403,3 +403,52 @@ def test_what_is_traced_holds_for_its_sizes():
     f = dynrun.compile(lambda x: x * x.shape[0], backend=specialises)
     for n in (3, 3, 4, 4, 5, 6, 4):
         assert f(torch.ones(n)).tolist() == [n] * n, n
+
+
+def test_sizes_are_symbols():
+    """A graph for many sizes is told from one for a single choice, as torch.compile tells it: by SymInts."""
+    seen = []
+
+    def looks(module, inputs):
+        whole = [value for value in inputs if isinstance(value, torch.SymInt)]
+        placeholders = [node.meta["example_value"] for node in module.graph.nodes if node.op == "placeholder"]
+        symbolic = [value for value in placeholders if isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)]
+        seen.append((len(whole), len(symbolic), module.print_readable(print_output=False)))
+        return module.forward
+
+    f = torch.compile(lambda x: (x * x.shape[0]).reshape(-1, 2) + x.shape[0] // 2, backend=looks)
+    for n in (4, 4, 6, 8, 10, 4):
+        same(f(torch.ones(n)), torch.full((n // 2, 2), float(n + n // 2)))
+    assert [found[:2] for found in seen] == [(0, 0), (2, 1)], seen
+    assert "f32[4]" in seen[0][2] and "f32[s" in seen[1][2] and "//2" in seen[1][2], seen[1][2]
+
+
+def test_back_end_that_asks_for_a_size():
+    """Code that was made of a symbol's value holds for that value."""
+    made = []
+
+    def asks(module, inputs):
+        sizes = [int(value) for value in inputs if isinstance(value, (int, torch.SymInt))]
+        made.append(sizes)
+        return lambda *values: (torch.full((sizes[0],), float(sizes[0])),) if sizes else module(*values)
+
+    f = dynrun.compile(lambda x: x * x.shape[0], backend=asks)
+    for n in (3, 4, 5, 6, 4, 5):
+        assert f(torch.ones(n)).tolist() == [n] * n, n
+    assert made == [[], [4], [5], [6]], made
+
+
+def test_symbols_of_models():
+    """Sizes are told through a model's operators, and none of them is wrong at another size."""
+    shapes = []
+
+    def keeps(module, inputs):
+        shapes.append([tuple(node.meta["val"].shape) for node in module.graph.nodes if node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)])
+        return module.forward
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 2)).eval()
+    fast = torch.compile(model, backend=keeps)
+    for n in (2, 3, 5):
+        x = torch.randn(n, 3, 8, 8)
+        same(fast(x), model(x))
+    assert len(shapes) == 2 and all(isinstance(shape[0], torch.SymInt) for shape in shapes[1]), shapes

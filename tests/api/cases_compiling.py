@@ -260,3 +260,62 @@ def test_one_optimize_in_two_threads():
     thread.join()
     (lambda x: x.sin())(torch.ones(2))
     assert not graphs.modules
+
+
+@dynrun.disable
+def module_level(x):
+    return x * 2
+
+
+def test_what_may_be_disabled():
+    import asyncio
+    import inspect
+
+    module = torch.nn.Linear(3, 3)
+    apart = dynrun.disable(module)
+    assert [name for name, _ in torch.nn.Sequential(apart).named_parameters()] and apart.weight is module.weight
+    same(apart(torch.ones(1, 3)), module(torch.ones(1, 3)))
+    same(pickle.loads(pickle.dumps(apart))(torch.ones(1, 3)), module(torch.ones(1, 3)))
+    assert pickle.loads(pickle.dumps(module_level)) is module_level and inspect.isfunction(module_level)
+
+    @dynrun.disable
+    def steps(x):
+        got = yield x.cos() + 1
+        return got
+
+    @dynrun.disable
+    async def waits(x):
+        await asyncio.sleep(0)
+        return x.sin() + 1
+
+    @dynrun.disable
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 + 1
+
+    assert inspect.isgeneratorfunction(steps) and inspect.iscoroutinefunction(waits) and isinstance(Scaled(), Scaled)
+    scaled = Scaled()
+    for _ in range(6):
+        running = steps(torch.ones(2))
+        same(next(running), torch.ones(2).cos() + 1)
+        raises(StopIteration, lambda: running.send(5), "5")
+        same(asyncio.run(waits(torch.ones(2))), torch.ones(2).sin() + 1)
+        same(scaled(torch.ones(2)), torch.full((2,), 3.0))
+    own = [found for found in dynrun.stats()["segments"] if found["file"] == __file__]
+    assert not own, own
+    raises(TypeError, lambda: dynrun.disable(3), "not 'int'")
+
+
+def test_errors_that_name_the_cure():
+    @dynrun.optimize
+    def forgotten(x):
+        return x
+
+    raises(TypeError, lambda: forgotten(torch.ones(2)), "@dynrun.optimize()")
+    raises(RuntimeError, lambda: dynrun.compile(lambda x: x, mode="zzz"), "Unrecognized mode=zzz")
+
+    def breaks(x):
+        dynrun.graph_break("because of y")
+        return x + 1
+
+    raises(RuntimeError, lambda: dynrun.compile(breaks, fullgraph=True)(torch.ones(2)), "because of y")

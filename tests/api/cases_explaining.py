@@ -33,3 +33,40 @@ def test_help():
     text = pydoc.render_doc(dynrun)
     for name in dynrun.__all__:
         assert name in text and getattr(dynrun, name).__doc__, name
+
+
+def test_explain_of_what_is_compiled():
+    for backend in ("inductor", "eager"):
+        model = torch.compile(torch.nn.Linear(3, 3), backend=backend)
+        function = torch.compile(lambda x: x.sin() + 1, backend=backend)
+        model(torch.ones(1, 3)), function(torch.ones(3))
+        found, told = dynrun.explain(model)(torch.ones(1, 3)), dynrun.explain(function)(torch.ones(3))
+        assert (found.graph_count, found.op_count, found.graph_break_count) == (1, 1, 0), found
+        assert (told.graph_count, told.op_count, told.graph_break_count) == (1, 2, 0), told
+
+
+def test_explain_tells_of_the_program_alone():
+    """Not of modules that are imported on the way, nor of what a logger keeps."""
+    import logging
+
+    def trains(x, w):
+        loss = (x * w).sum()
+        loss.backward()
+        return w.grad
+
+    found = dynrun.explain(trains)(torch.ones(3), torch.ones(3, requires_grad=True))
+    assert all(b["file"] == __file__ or "torch/_tensor.py" in b["file"] or "torch/autograd" in b["file"] for b in found.breaks) and found.graph_break_count <= 2, found
+
+    log = logging.getLogger("dynrun.test")
+    log.addHandler(logging.NullHandler())
+    log.setLevel(logging.INFO)
+
+    def logs(x):
+        y = x * 2
+        log.info("seen")
+        log.debug("not seen")
+        return y + 1
+
+    for _ in range(3):
+        found = dynrun.explain(logs)(torch.ones(3))
+        assert (found.graph_count, found.graph_break_count) == (1, 0), found

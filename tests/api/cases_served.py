@@ -158,3 +158,89 @@ def test_fullgraph_of_what_dynrun_breaks_at():
         x = torch.ones(2, requires_grad=True)
         fast(x).sum().backward()
         same(x.grad, torch.full((2,), 6.0))
+
+
+def test_fullgraph_is_torchs():
+    """What torch.compile captures in one graph raises nothing: numbers that are read of tensors, and what is asserted of them."""
+    def asserts(x):
+        assert x.sum() > 0, "positive"
+        return x + 1
+
+    def checks(x):
+        n = x.sum().int().item()
+        torch._check(n >= 0)
+        return torch.zeros(n)
+
+    captured = [asserts, checks, lambda x: x * int(x.sum()), lambda x: x * bool(x.sum() > 0), lambda x: torch.zeros(int(x.sum())), lambda x: x[:int(x[0])],
+                lambda x: torch.arange(x.sum().item()), lambda x: max(x[0], x[1]) + x, lambda x: sum(x.int().tolist()) + x, lambda x: x + (x.sum().item() == 3),
+                lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,))]
+    for function in captured:
+        fast = torch.compile(function, fullgraph=True)
+        for _ in range(3):
+            same(fast(torch.ones(3)), function(torch.ones(3)))
+    raises(AssertionError, lambda: torch.compile(asserts, fullgraph=True)(-torch.ones(3)), "positive")
+
+    def loops(x):
+        for i in range(x.sum().int().item()):
+            x = x + i
+        return x
+
+    decided = [loops, lambda x: x if x.sum() > 0 else -x, lambda x: x if x.sum().item() > 0 else -x, lambda x: x * (not (x.sum() > 0)), lambda x: x + len(f"{x.sum().item()}"),
+               lambda x: [x, x + 1, x + 2, x + 3][x.sum().int().item()]]
+    for function in decided:
+        raises(torch._dynamo.exc.Unsupported, lambda: torch.compile(function, fullgraph=True)(torch.ones(3)), "fullgraph=True")
+
+
+def test_fullgraph_of_code_that_asks():
+    """Code that asks whether it is being compiled takes another way under torch.compile."""
+    def looks(x):
+        if not torch.compiler.is_compiling() and x.sum() > 100:
+            return x
+        return x + 1
+
+    fast = torch.compile(looks, fullgraph=True)
+    for _ in range(3):
+        same(fast(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_fullgraph_of_temporaries():
+    def branches(x):
+        return x + 1 if x.sum() > 0 else x - 1
+
+    def conditional(x):
+        return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,))
+
+    same(torch.compile(conditional)(torch.ones(3)), torch.ones(3).sin())
+    for _ in range(3):
+        raises(torch._dynamo.exc.Unsupported, lambda: torch.compile(branches, fullgraph=True)(torch.ones(3)), "fullgraph=True")
+
+
+def test_dynamos_optimize():
+    import torch._dynamo
+    graphs = Graphs()
+    functions = [lambda x: x + 1, lambda x: x + 2, lambda x: x + 3]
+    for count, function in enumerate(functions, 1):
+        fast = torch._dynamo.optimize(graphs)(function)
+        for _ in range(3):
+            same(fast(torch.ones(2)), function(torch.ones(2)))
+        assert len(graphs.modules) == count
+    raises(torch._dynamo.exc.Unsupported, lambda: torch._dynamo.optimize(graphs, nopython=True)(lambda x: x if x.sum() > 0 else -x)(torch.ones(2)), "fullgraph=True")
+    same(torch._dynamo.optimize_assert(graphs)(torch.nn.Identity())(torch.ones(2)), torch.ones(2))
+    with torch._dynamo.optimize(graphs):
+        functions[0](torch.ones(2) * 2)
+    assert torch._dynamo.optimize(disable=True)(functions[0]) is functions[0]
+
+
+def test_forced_back_end():
+    import torch._dynamo
+    first, second = Graphs(), Graphs()
+    own, other = torch.compile(lambda x: x * 2), torch.compile(lambda x: x * 3, backend=first)
+    for _ in range(3):
+        own(torch.ones(2)), other(torch.ones(2))
+    with torch.compiler.set_stance("default", force_backend=second):
+        for _ in range(3):
+            same(own(torch.ones(2)), torch.full((2,), 2.0))
+            same(other(torch.ones(2)), torch.full((2,), 3.0))
+    assert len(second.modules) == 2 and len(first.modules) == 1
+    other(torch.ones(2))
+    assert first.calls == 3 and second.calls == 4

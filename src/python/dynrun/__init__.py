@@ -13,7 +13,6 @@ what a script may ask for beyond that:
     stats, reset_stats, reset
 """
 
-import functools as _functools
 import json as _json
 import threading as _threading
 import types as _types
@@ -69,7 +68,7 @@ def compile(fn: _Any = None, *, fullgraph: bool = False, dynamic: bool | None = 
     if not callable(fn):
         raise TypeError(f"dynrun.compile() takes a function or a module, not {type(fn).__name__!r}")
     _check(dynamic, fullgraph)
-    if backend == "dynrun" and not fullgraph:
+    if backend == "dynrun" and not fullgraph and mode is None:
         _mark(fn, None if dynamic is None else bool(dynamic))
         return fn
     return _part("_wrap").compiled(fn, _part("_backends").scope(backend, fullgraph, dynamic, mode, options))
@@ -81,7 +80,7 @@ class optimize:
     `with optimize(...):` for a block, `@optimize(...)` for a function. The arguments mean what they mean to compile()."""
 
     def __init__(self, backend: _Any = "dynrun", *, fullgraph: bool = False, dynamic: bool | None = None) -> None:
-        _check(dynamic, fullgraph)
+        _check(dynamic, fullgraph != 0)  # 2: as torch.compile means it
         self._scope = _part("_backends").scope(backend, fullgraph, dynamic, None, None)
         self._outside = _threading.local()
 
@@ -99,12 +98,10 @@ class optimize:
 
 
 class disable:
-    """disable(fn) -> a function that runs `fn` without recording or replay; `with disable():` for a block."""
+    """disable(fn) -> a function, module or class that runs as `fn` does, without recording or replay; `with disable():` for a block."""
 
-    def __init__(self, fn: _Any = None) -> None:
-        self._fn = fn
-        if fn is not None:
-            _functools.update_wrapper(self, fn, updated=())
+    def __new__(cls, fn: _Any = None) -> _Any:
+        return super().__new__(cls) if fn is None else _part("_wrap").disabled(fn)
 
     def __enter__(self) -> "disable":
         _disable(True)
@@ -114,13 +111,8 @@ class disable:
         _disable(False)
         return False
 
-    def __call__(self, *args: _Any, **kwargs: _Any) -> _Any:
-        if self._fn is None:
-            return disable(*args, **kwargs)
-        return _apart(self._fn, *args, **kwargs)
-
-    def __get__(self, instance: _Any, owner: _Any = None) -> _Any:
-        return self if instance is None else _functools.partial(self, instance)
+    def __call__(self, fn: _Any) -> _Any:
+        return disable(fn)
 
 
 def explain(fn: _Any) -> _Any:

@@ -1,5 +1,6 @@
 """Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
 
+import contextlib
 import copy
 import functools
 import importlib.metadata
@@ -9,15 +10,19 @@ import dynrun
 
 GROUP = "torch_dynamo_backends"
 OWN = ("dynrun", "eager", "inductor")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 MOST_CODES = 64  # that are kept of one graph, for different sizes and numbers
 
 
 def names():
-    return sorted({*OWN, *(point.name for point in importlib.metadata.entry_points(group=GROUP))})
+    from torch._dynamo.backends.registry import list_backends
+    return sorted({*OWN, *list_backends(exclude_tags=()), *(point.name for point in importlib.metadata.entry_points(group=GROUP))})
 
 
 def scope(backend, fullgraph, dynamic, mode, options):
     """The engine's form of what compile() and optimize() were given."""
+    if backend in OWN and mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     options = tuple(sorted(options.items())) if options else ()
     return (None if backend == "dynrun" else lowering(backend, mode, options), int(fullgraph), True, None if dynamic is None else bool(dynamic))
 
@@ -60,17 +65,25 @@ def named(name):
 
 
 def lower_by(compiler, keywords, description, inputs):
-    module = dynrun._part("_fx").graph_module(description, inputs)
+    with dynrun._part("_fx").quiet():
+        symbols = dynrun._part("_symbols").Symbols(description, inputs) if is_for_many(description, inputs) else None
+        module = dynrun._part("_fx").graph_module(description, inputs, symbols)
     traced = graphs_traced()
     try:
-        code = compiled_by(compiler, keywords, module, inputs)
+        with symbols.shown() if symbols else contextlib.nullcontext():
+            code = compiled_by(compiler, keywords, module, symbols.inputs if symbols else inputs)
     except Exception as error:
         if not decides_by_data(error) and not errors_are_suppressed():
             raise
         return lower_eager(description, inputs)  # torch.compile has a graph break there
-    if traced == graphs_traced():
+    if traced == graphs_traced() and not (symbols and symbols.asked):
         return code
     return ForEachChoice(lambda values: compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values), inputs, code)
+
+
+def is_for_many(description, inputs):
+    """Whether the graph is for more than these sizes and whole numbers."""
+    return any(type(value) is int or (hasattr(value, "shape") and open_) for value, open_ in zip(inputs, description["open"]))
 
 
 def errors_are_suppressed():

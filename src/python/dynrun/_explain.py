@@ -30,7 +30,7 @@ def places(breaks):
 
 
 def explain(fn, args, kwargs):
-    graphs = []
+    graphs, fn = [], dynrun._part("_wrap").uncompiled(fn)
 
     def collect(graph, inputs):
         graphs.append(graph)

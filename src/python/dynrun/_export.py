@@ -15,6 +15,7 @@ PLAIN = (int, float, bool, complex, str, type(None), torch.dtype, torch.device, 
 def export(fn, args, kwargs):
     if not callable(fn):
         raise TypeError(f"dynrun.export() takes a function or a module, not {type(fn).__name__!r}")
+    fn = dynrun._part("_wrap").uncompiled(fn)
     signature = signature_of(fn)
     if signature is not None:
         bound = signature.bind(*args, **kwargs)
@@ -26,7 +27,7 @@ def export(fn, args, kwargs):
     lower = recording.lower
     run = dynrun._Scoped(fn, (lower, 1, True, False))
     try:
-        run(*args, **kwargs)
+        run_first(run, args, kwargs)
         recording.check_effects()
         result = run(*args, **kwargs)  # a replay: its outputs are the graph's
     finally:
@@ -38,9 +39,22 @@ def export(fn, args, kwargs):
     module.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names_of(fn, args, kwargs), form, structure)))
     module.graph.lint()
     module.recompile()
-    module.guards = recording.facts["guards"]
+    module.guards = dynrun._part("_guards").summary(recording.facts["guards"])
     module.register_forward_pre_hook(calls, with_kwargs=True)
+    if signature is not None:
+        module.__signature__ = signature
     return module
+
+
+def run_first(run, args, kwargs):
+    """The call that is recorded; a break says what it prevents."""
+    try:
+        run(*args, **kwargs)
+    except RuntimeError as error:
+        text = str(error)
+        if text.startswith("fullgraph=True: "):
+            error.args = (text.replace("fullgraph=True: ", "dynrun.export: the call is not one graph: ", 1),)
+        raise
 
 
 def signature_of(fn):
@@ -64,7 +78,7 @@ class CallChecks:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:
-            named = len(self.form.children_specs[1].children_specs)
+            named = len(self.form.child(1).children())
             if kwargs or len(args) != len(self.names) or not named:
                 raise
             return args[:-named], dict(zip(self.names[-named:], args[-named:]))  # as the graph's own parameters

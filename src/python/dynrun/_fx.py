@@ -11,9 +11,10 @@ import torch
 import torch.fx
 
 
-def graph_module(description, inputs=None):
-    """The module for what src/engine/fx_bridge.h describes; its nodes carry `val` and `example_value` where example inputs are given."""
-    return Builder(description, inputs).build()
+def graph_module(description, inputs=None, symbols=None):
+    """The module for what src/engine/fx_bridge.h describes; its nodes carry `val` and `example_value` where example inputs are given, of symbolic
+    sizes where `symbols` (see _symbols.py) are."""
+    return Builder(description, inputs, symbols).build()
 
 
 @contextlib.contextmanager
@@ -34,17 +35,17 @@ def identifier(name):
 
 
 class Builder:
-    def __init__(self, description, inputs):
+    def __init__(self, description, inputs, symbols):
         self.values, self.nodes, self.sources = description["values"], description["nodes"], description["sources"]
         self.inputs, self.outputs, self.entry = description["inputs"], description["outputs"], description["entry"]
-        self.graph, self.made, self.source = torch.fx.Graph(), {}, -1
+        self.graph, self.made, self.source, self.symbols = torch.fx.Graph(), {}, -1, symbols
         self.examples = None if inputs is None else self.fake_values(inputs)
         # Modes matter to operators on what takes part in autograd, and to those that autocast knows.
         self.gradients = any(isinstance(type_, tuple) and type_[4] for _, type_ in self.values)
 
     def fake_values(self, inputs):
         from torch._subclasses.fake_tensor import FakeTensorMode
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        mode = self.symbols.mode if self.symbols else FakeTensorMode(allow_non_fake_inputs=True)
         values = {}
         for number, (_, type_) in enumerate(self.values):
             if isinstance(type_, tuple) and not type_[5] and len(type_[2]) == len(type_[3]):
@@ -53,8 +54,8 @@ class Builder:
                     values[number] = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
                 if requires_grad and (dtype.is_floating_point or dtype.is_complex):
                     values[number].requires_grad_()
-        for number, value in zip(self.inputs, inputs):
-            if not isinstance(value, torch.Tensor):
+        for number, value in zip(self.inputs, self.symbols.fakes if self.symbols else inputs):
+            if self.symbols or not isinstance(value, torch.Tensor):
                 values[number] = value
         return values
 
@@ -65,7 +66,7 @@ class Builder:
         for node in self.nodes:
             self.source = node[7]
             outside.enter(node[6])
-            self.add(*node[:6])
+            self.add(*node[:7])
         outside.leave()
         self.source = -1
         self.graph.output(tuple(None if number is None else self.made[number] for number in self.outputs))
@@ -80,14 +81,27 @@ class Builder:
             free, count = f"{name}_{count}", count + 1
         return free
 
-    def add(self, operator_name, overload, arguments, keywords, outputs, lengths):
+    def add(self, operator_name, overload, arguments, keywords, outputs, lengths, mode):
         space, name = operator_name.split("::")
         target = getattr(getattr(getattr(torch.ops, space), name), overload)
         arguments = tuple(self.argument(argument) for argument in arguments)
         keywords = {key: self.argument(argument) for key, argument in keywords.items()}
         node = self.graph.create_node("call_function", target, arguments, keywords, name=identifier(name))
         self.trace(node)
+        if self.symbols:
+            self.find_sizes(node, outputs, lengths, mode)
         self.bind(node, outputs, lengths)
+
+    def find_sizes(self, node, outputs, lengths, mode):
+        """Runs the operator on tensors without contents; where that fails, what was recorded stands."""
+        grad, inference, autocast = mode
+        values = (lambda at: at.meta.get("val"))
+        found = None if inference or autocast else self.symbols.run(node.target, torch.fx.node.map_arg(node.args, values), torch.fx.node.map_arg(node.kwargs, values), grad)
+        parts = [found] if len(lengths) == 1 else list(found or ())
+        flat = [item for part, length in zip(parts, lengths) for item in ([part] if length < 0 else part or ())]
+        for number, value in zip(outputs, flat):
+            if number is not None and isinstance(value, torch.Tensor):
+                self.examples[number] = value
 
     def argument(self, argument):
         if isinstance(argument, tuple):

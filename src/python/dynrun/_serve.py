@@ -4,7 +4,6 @@ import functools
 import os
 import sys
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # Settings of torch._dynamo.config that have a meaning here, or that only say how much Dynamo tells of itself.
 HONOURED = {"disable", "assume_static_by_default", "automatic_dynamic_shapes", "dynamic_shapes", "suppress_errors"}
 SILENT = {"verbose", "log_file_name", "cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit",
@@ -67,16 +66,16 @@ def install():
                     raise RuntimeError("Model can't be None")
                 return compile(fn, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
             return decorate
+        import dynrun
         found = settings()
         if (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops."):
             return model  # torch.cond and its kin have Dynamo look at what they then run: it runs as it is
-        refused = (mode is not None and options is not None) or (mode is not None and mode not in MODES) or not callable(model)
+        refused = (mode is not None and options is not None) or (mode is not None and mode not in dynrun._part("_backends").MODES) or not callable(model)
         if refused or disable or is_off(found) or torch.compiler.is_exporting():
             return original(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
         if options and backend == "inductor":
             torch._TorchCompileInductorWrapper(None, {k: v for k, v in options.items() if k not in ("guard_filter_fn", "use_aoti")}, dynamic)  # checks them
         served_already(model)
-        import dynrun
         own = backend == "inductor"
         scope = dynrun._part("_backends").scope("dynrun" if own else backend, 2 if fullgraph else 0, dynamic_of(dynamic, found), None if own else mode, None if own else options)
         return dynrun._part("_wrap").compiled(model, scope)
@@ -87,6 +86,7 @@ def install():
 def serve_dynamo():
     """torch._dynamo has been imported: what it offers programs means the same to dynrun."""
     import dynrun
+    import torch
     import torch._dynamo as dynamo
     from torch._dynamo import decorators, eval_frame
 
@@ -99,18 +99,13 @@ def serve_dynamo():
         if fn is None:
             return lambda fn: disable_both(fn, reason=reason)
         inner = eval_frame.innermost_fn(fn)
-        if not callable(inner) or isinstance(inner, (type, dynamo.eval_frame.torch.nn.Module)):
+        if not callable(inner) or isinstance(inner, (type, torch.nn.Module)):
             return disable(fn, recursive, reason=reason)
-        return disabled(inner, reason)
-
-    def disabled(fn, reason):
-        @functools.wraps(fn)
-        def _fn(*args, **kwargs):
-            return dynrun._apart(fn, *args, **kwargs)
+        made = dynrun.disable(inner)
         skip = eval_frame.FrameAction.SKIP  # where Dynamo itself is at work, it looks neither at this function nor at what it calls
-        eval_frame.set_code_exec_strategy(_fn.__code__, eval_frame.FrameExecStrategy(skip, skip))
-        _fn._torchdynamo_disable, _fn._torchdynamo_disable_msg, _fn._torchdynamo_orig_callable, _fn._torchdynamo_wrapper_id = True, reason, fn, id(_fn)
-        return _fn
+        eval_frame.set_code_exec_strategy(made.__code__, eval_frame.FrameExecStrategy(skip, skip))
+        made._torchdynamo_disable, made._torchdynamo_disable_msg, made._torchdynamo_orig_callable, made._torchdynamo_wrapper_id = True, reason, inner, id(made)
+        return made
 
     @functools.wraps(reset)
     def reset_both():
@@ -118,11 +113,27 @@ def serve_dynamo():
         dynrun.reset()
 
     def set_both_stances(stance):
-        dynrun._part("_wrap").stance.eager = stance.stance == "force_eager"
+        dynrun._part("_wrap").take_stance(stance.stance == "force_eager", stance.backend)
         if stance.stance == "fail_on_recompile":
             tell(f"torch.compiler.set_stance({stance.stance!r})")
         return set_stance(stance)
 
+    optimize, optimize_assert = dynamo.optimize, dynamo.optimize_assert
+
+    @functools.wraps(optimize)
+    def optimize_here(backend="inductor", *, nopython=False, disable=False, dynamic=None, **hooks):
+        found = settings()
+        if disable or is_off(found) or torch.compiler.is_exporting():
+            return optimize(backend, nopython=nopython, disable=disable, dynamic=dynamic, **hooks)
+        for name in (name for name, given in hooks.items() if given is not None):
+            tell(f"torch._dynamo.optimize({name}=)")
+        return dynrun.optimize("dynrun" if backend == "inductor" else backend, fullgraph=2 if nopython else False, dynamic=dynamic_of(dynamic, found))
+
+    @functools.wraps(optimize_assert)
+    def optimize_assert_here(backend, **settings):
+        return optimize_here(backend, nopython=True, **settings)
+
+    dynamo.optimize, dynamo.optimize_assert = optimize_here, optimize_assert_here
     decorators._set_stance = set_both_stances
     for module in (dynamo, decorators):
         module.graph_break = dynrun.graph_break

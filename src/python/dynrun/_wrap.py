@@ -8,15 +8,45 @@ import weakref
 import dynrun
 import torch
 
-stance = types.SimpleNamespace(eager=False)  # torch.compiler.set_stance("force_eager"): no back end is asked
+stance = types.SimpleNamespace(usual=True, eager=False, backend=None)  # torch.compiler.set_stance: no back end is asked, or another one
+BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 modules = weakref.WeakSet()  # of the class below; they become torch's own when torch._dynamo is imported
+
+
+def take_stance(eager, backend):
+    """For all functions and modules that are compiled."""
+    stance.usual, stance.eager, stance.backend = not eager and backend is None, eager, backend
 
 
 def compiled(fn, scope):
     """What stands for `fn`, run inside a scope (see src/engine/scope.h): a function, or a module with the parameters of `fn`."""
-    if not callable(fn):
-        raise TypeError(f"dynrun takes a function or a module, not {type(fn).__name__!r}")
+    check_callable(fn)
     return Context(scope)(fn)
+
+
+def disabled(fn):
+    """What stands for `fn`, run without recording or replay: a function, a module with the parameters of `fn`, or the class itself."""
+    check_callable(fn)
+    return Disabled()(fn)
+
+
+def uncompiled(fn):
+    """What the program wrote, where `fn` stands for it compiled; Python code that calls it, where it is none."""
+    while True:
+        if isinstance(fn, torch.nn.Module) and "_orig_mod" in fn._modules:
+            fn = fn._orig_mod
+        elif isinstance(fn, types.FunctionType) and hasattr(fn, "_torchdynamo_orig_callable") and not hasattr(fn, "_torchdynamo_disable"):
+            fn = fn._torchdynamo_orig_callable
+        elif isinstance(fn, BUILTIN):
+            return functools.partial(lambda *args, **kwargs: args[0](*args[1:], **kwargs), fn)
+        else:
+            return fn
+
+
+def check_callable(fn):
+    if not callable(fn):
+        forgotten = ": @dynrun.optimize takes parentheses, @dynrun.optimize()" if isinstance(fn, torch.Tensor) else ""
+        raise TypeError(f"dynrun takes a function or a module, not {type(fn).__name__!r}{forgotten}")
 
 
 def own(function):
@@ -58,12 +88,19 @@ class Context:
             return fn(*args, **kwargs)
 
         def compile_wrapper(*args, **kwargs):
-            return (inside if stance.eager else run)(*args, **kwargs)
+            if stance.usual:
+                return run(*args, **kwargs)
+            return (inside if stance.eager else forced())(*args, **kwargs)
+
+        def forced():
+            if stance.backend not in others:
+                others[stance.backend] = dynrun._Scoped(own(inside), dynrun._part("_backends").scope(stance.backend, self.scope[1], self._dynamic, None, None))
+            return others[stance.backend]
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
-        plain = self.scope[0] is None
-        run = None if plain else dynrun._Scoped(own(inside), self.scope)
-        made = own(inside if plain else compile_wrapper)
+        others, plain = {}, self.scope[0] is None
+        run = inside if plain else dynrun._Scoped(own(inside), self.scope)
+        made = own(compile_wrapper)
         if plain:
             dynrun._mark(made, self._dynamic, self.scope[1])
         functools.update_wrapper(made, fn)
@@ -75,6 +112,60 @@ class Context:
 
 def no_config():
     return {}
+
+
+class Disabled:
+    """As Context, for what is switched off."""
+
+    _hooks = None
+    callback = None
+    fullgraph, _dynamic = False, None
+
+    def __call__(self, fn):
+        if isinstance(fn, torch.nn.Module):
+            return Context.module(self, fn)
+        if inspect.isclass(fn):
+            for name in ("__init__", "_call_impl" if issubclass(fn, torch.nn.Module) else "__call__"):
+                if inspect.isfunction(getattr(fn, name, None)):
+                    setattr(fn, name, self.function(getattr(fn, name)))
+            return fn
+        return self.function(fn)
+
+    def function(self, fn):
+        if inspect.isgeneratorfunction(fn):
+            def made(*args, **kwargs):
+                return (yield from Steps(fn(*args, **kwargs)))
+        elif inspect.iscoroutinefunction(fn):
+            async def made(*args, **kwargs):
+                return await Steps(fn(*args, **kwargs))
+        else:
+            def made(*args, **kwargs):
+                return dynrun._apart(fn, *args, **kwargs)
+        return functools.update_wrapper(own(made), fn)
+
+
+class Steps:
+    """A generator or coroutine, each step of which runs switched off."""
+
+    def __init__(self, body):
+        self.body = body
+
+    def __iter__(self):
+        return self
+
+    __await__ = __iter__
+
+    def __next__(self):
+        return dynrun._apart(self.body.send, None)
+
+    def send(self, value):
+        return dynrun._apart(self.body.send, value)
+
+    def throw(self, *error):
+        return dynrun._apart(self.body.throw, *error)
+
+    def close(self):
+        return dynrun._apart(self.body.close)
 
 
 class OptimizedModule(torch.nn.Module):
@@ -99,7 +190,8 @@ class OptimizedModule(torch.nn.Module):
         return len(self._orig_mod)
 
     def __reduce__(self):
-        return compiled, (self._orig_mod, self.dynamo_ctx.scope)
+        context = self.dynamo_ctx
+        return (disabled, (self._orig_mod,)) if isinstance(context, Disabled) else (compiled, (self._orig_mod, context.scope))
 
     @property
     def training(self):
