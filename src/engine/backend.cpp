@@ -165,7 +165,8 @@ std::shared_ptr<runtime::Executable> lower_with(PyObject* lower, const trace::Se
   const trace::TorchState& state = segment.state;
   const Ref entry = mode_of({.grad_enabled = state.grad, .inference = state.inference});
   const Ref sizes = open_sizes(segment);
-  for (const auto& [key, part] : {std::pair("facts", &facts), {"entry", &entry}, {"open", &sizes}}) {
+  const Ref code = Ref::borrow(reinterpret_cast<PyObject*>(segment.entry.frames.front().first->object));
+  for (const auto& [key, part] : {std::pair("facts", &facts), {"entry", &entry}, {"open", &sizes}, {"code", &code}}) {
     if (!*part || PyDict_SetItemString(description.get(), key, part->get()) < 0) return nullptr;
   }
   Ref arguments = arguments_of(*graph, inputs);

@@ -56,6 +56,23 @@ def test_numbers_that_change_are_inputs():
     assert len(graphs.modules) <= 2, len(graphs.modules)
 
 
+def test_arguments_keep_their_names():
+    graphs = Graphs()
+
+    class Scaled(torch.nn.Module):
+        def forward(self, pixels, factor):
+            return pixels * factor
+
+    def f(x, pair, *, scale):
+        return x + pair[0] * scale
+
+    a, b = torch.ones(2), torch.ones(2) * 2
+    dynrun.compile(f, backend=graphs)(a, [b], scale=torch.ones(1))
+    dynrun.compile(Scaled(), backend=graphs)(a, factor=b)
+    placeholders = [[node.name for node in module.graph.nodes if node.op == "placeholder"] for module in graphs.modules]
+    assert [sorted(names) for names in placeholders] == [["pair_0", "scale", "x"], ["factor", "pixels"]], placeholders
+
+
 def test_module_with_parameters():
     graphs = Graphs()
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU()).eval()

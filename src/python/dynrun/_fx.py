@@ -7,6 +7,7 @@ import linecache
 import operator
 import re
 
+import dynrun
 import torch
 import torch.fx
 
@@ -37,7 +38,7 @@ def identifier(name):
 class Builder:
     def __init__(self, description, inputs, symbols):
         self.values, self.nodes, self.sources = description["values"], description["nodes"], description["sources"]
-        self.inputs, self.outputs, self.entry = description["inputs"], description["outputs"], description["entry"]
+        self.inputs, self.outputs, self.entry, self.code = description["inputs"], description["outputs"], description["entry"], description["code"]
         self.graph, self.made, self.source, self.symbols = torch.fx.Graph(), {}, -1, symbols
         self.examples = None if inputs is None else self.fake_values(inputs)
         # Modes matter to operators on what takes part in autograd, and to those that autocast knows.
@@ -61,7 +62,8 @@ class Builder:
 
     def build(self):
         for number in self.inputs:
-            self.note(self.graph.placeholder(self.unique(identifier(self.values[number][0]))), number)
+            name = dynrun._part("_wrap").argument_name(self.values[number][0], self.code)
+            self.note(self.graph.placeholder(self.unique(identifier(name))), number)
         outside = Modes(self, self.entry)
         for node in self.nodes:
             self.source = node[7]

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import types
 import weakref
 
@@ -49,11 +50,30 @@ def check_callable(fn):
         raise TypeError(f"dynrun takes a function or a module, not {type(fn).__name__!r}{forgotten}")
 
 
-def own(function):
-    """The function with code of its own: what is recorded of it is kept by code."""
-    made = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+def own(function, named=None):
+    """The function with code of its own: what is recorded of it is kept by code. Its last constant holds the names of the arguments that `named` takes."""
+    code = function.__code__
+    made = types.FunctionType(code.replace(co_consts=(*code.co_consts, parameters_of(named))), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
+
+
+def parameters_of(fn):
+    if inspect.ismethod(fn) and isinstance(fn.__self__, torch.nn.Module) and fn.__name__ in ("__call__", "_wrapped_call_impl"):
+        fn = fn.__self__.forward
+    code = getattr(fn, "__code__", None)
+    return code.co_varnames[int(inspect.ismethod(fn)):code.co_argcount] if code else ()
+
+
+def argument_name(path, code):
+    """What the program calls a value that its function was given by way of this module: `args[0].weight` is `x.weight`."""
+    if code.co_filename != "<dynrun>/_wrap.py":
+        return path
+    if found := re.match(r"args\[(\d+)\]", path):
+        names = code.co_consts[-1]
+        at = int(found[1])
+        return (names[at] if isinstance(names, tuple) and at < len(names) else found[0]) + path[found.end():]
+    return re.sub(r"^kwargs\['(\w+)'\]", r"\1", path)
 
 
 class Context:
@@ -94,13 +114,13 @@ class Context:
 
         def forced():
             if stance.backend not in others:
-                others[stance.backend] = dynrun._Scoped(own(inside), dynrun._part("_backends").scope(stance.backend, self.scope[1], self._dynamic, None, None))
+                others[stance.backend] = dynrun._Scoped(own(inside, fn), dynrun._part("_backends").scope(stance.backend, self.scope[1], self._dynamic, None, None))
             return others[stance.backend]
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
         others, plain = {}, self.scope[0] is None
-        run = inside if plain else dynrun._Scoped(own(inside), self.scope)
-        made = own(compile_wrapper)
+        run = inside if plain else dynrun._Scoped(own(inside, fn), self.scope)
+        made = own(compile_wrapper, fn)
         if plain:
             dynrun._mark(made, self._dynamic, self.scope[1])
         functools.update_wrapper(made, fn)
@@ -141,7 +161,7 @@ class Disabled:
         else:
             def made(*args, **kwargs):
                 return dynrun._apart(fn, *args, **kwargs)
-        return functools.update_wrapper(own(made), fn)
+        return functools.update_wrapper(own(made, fn), fn)
 
 
 class Steps:
