@@ -584,6 +584,8 @@ std::int32_t Engine::count_break(const trace::Break& met) {
     report::GraphBreak row{info.id, info.what, place_of(why.line), 0, info.cure, why.column, why.end_column, {}, 0, 0};
     if (!why.detail.empty()) row.reason += ": " + why.detail;
     std::transform(why.callers.begin(), why.callers.end(), std::back_inserter(row.callers), place_of);
+    const auto own = std::find_if(row.callers.begin(), row.callers.end(), [](const report::Place& caller) { return !report::is_library(caller.file); });
+    if (report::is_library(row.place.file) && own != row.callers.end()) row.cure += fmt::format("; your call is at {}:{} in {}", own->file, own->line, own->function);
     known = break_rows_.insert(known, std::move(row));
     break_ticks_.emplace_back();
   }
