@@ -189,6 +189,7 @@ std::string failure(const std::string& path, int code) {
 }  // namespace
 
 std::string to_text(const Report& report) {
+  if (report.operators_total == 0 && report.segments_compiled == 0 && report.graph_breaks.empty()) return "dynrun: nothing was recorded: no operator of torch ran\n";
   std::string text = "dynrun: what was recorded\n";
   const double share =
       report.operators_total == 0 ? 0.0 : 100.0 * double(report.operators_captured) / double(report.operators_total);
