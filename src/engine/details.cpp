@@ -16,8 +16,7 @@ namespace {
 
 report::Place place_at(const graph::Graph& graph, std::int32_t source) {
   if (source < 0 || static_cast<std::size_t>(source) >= graph.sources.size()) return {};
-  const graph::SourceLine& line = graph.sources[static_cast<std::size_t>(source)];
-  return {line.file, line.line, line.function};
+  return place_of(graph.sources[static_cast<std::size_t>(source)]);
 }
 
 std::string type_text(const graph::Value& value) {
@@ -49,10 +48,7 @@ report::SegmentDetail detail_of(const trace::Segment& segment, report::SegmentDe
     if (told.emplace(place.file, place.line).second) detail.host_lines.push_back(std::move(place));
   };
   for (std::size_t i = 0; i < graph.sources.size(); i++) add_line(place_at(graph, static_cast<std::int32_t>(i)));
-  for (std::size_t i = 0; i < segment.lines.size(); i++) {
-    const graph::SourceLine line = segment.lines.at(static_cast<std::int32_t>(i));
-    add_line({line.file, line.line, line.function});
-  }
+  for (std::size_t i = 0; i < segment.lines.size(); i++) add_line(place_of(segment.lines.at(static_cast<std::int32_t>(i))));
   detail.guards = guard_words(segment.guards);
   return detail;
 }

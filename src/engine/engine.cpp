@@ -416,7 +416,7 @@ void Engine::count_segment(trace::Segment& segment) {
   }
   row.operators = segment.operators;
   auto same = [&](const report::SegmentPlace& known) {
-    return known.operators == row.operators && known.place.line == row.place.line && known.place.file == row.place.file && known.functions == row.functions;
+    return known.operators == row.operators && known.place.is_line_of(row.place) && known.functions == row.functions;
   };
   auto known = std::find_if(segment_rows_.begin(), segment_rows_.end(), same);
   if (known == segment_rows_.end()) {
@@ -554,8 +554,6 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
   report_.compile_seconds += seconds_since(start);
 }
 
-static report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }
-
 std::optional<trace::Break> Engine::of_program(const trace::Break& why) {
   auto own = [](const graph::SourceLine& line) { return line.file.rfind("<dynrun>", 0) == 0; };
   if (!own(why.line)) return why;
@@ -577,7 +575,7 @@ std::int32_t Engine::count_break(const trace::Break& met) {
   const trace::Break& why = *told;
   const report::BreakInfo info = report::break_info(why.id, why.detail);
   auto same = [&](const report::GraphBreak& known) {
-    return known.id == info.id && known.column == why.column && known.place.line == why.line.line && known.place.file == why.line.file;
+    return known.id == info.id && known.column == why.column && known.place.is_line_of(place_of(why.line));
   };
   auto known = std::find_if(break_rows_.begin(), break_rows_.end(), same);
   if (known == break_rows_.end()) {
@@ -621,7 +619,7 @@ void Engine::count_miss(const guards::Miss& miss, const trace::Segment& segment)
 }
 
 void Engine::count_given_up(const graph::SourceLine& line) {
-  auto same = [&](const report::GivenUp& known) { return known.place.line == line.line && known.place.file == line.file; };
+  auto same = [&](const report::GivenUp& known) { return known.place.is_line_of(place_of(line)); };
   if (std::none_of(report_.given_up.begin(), report_.given_up.end(), same)) report_.given_up.push_back({place_of(line), kMaxRecordings});
 }
 

@@ -70,6 +70,9 @@ struct Heat {
   std::uint64_t operators = 0;  // in the last of them
 };
 
+/// For reports.
+inline report::Place place_of(const graph::SourceLine& line) { return {line.file, line.line, line.function}; }
+
 class Engine final : public vm::Engine {
  public:
   explicit Engine(const DynrunOptions& options);

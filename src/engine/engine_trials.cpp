@@ -103,7 +103,7 @@ void Engine::count_left(PyObject* object, Way way, double microseconds_a_tick) {
   if (code == nullptr || way == Way::kHere) return;
   const report::Place place{python::file_of(code->co_filename), code->co_firstlineno, python::text_of(code->co_qualname)};
   if (place.file.rfind("<frozen ", 0) == 0) return;  // imports: nobody's own
-  auto is_it = [&](const report::LeftFunction& left) { return left.place.line == place.line && left.place.file == place.file && left.place.function == place.function; };
+  auto is_it = [&](const report::LeftFunction& left) { return left.place.is_line_of(place) && left.place.function == place.function; };
   std::erase_if(report_.left_functions, is_it);
   report_.left_functions.push_back({place, way == Way::kPlain, trials_.took() * microseconds_a_tick, trials_.took_here() * microseconds_a_tick});
 }

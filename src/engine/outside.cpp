@@ -67,7 +67,7 @@ std::vector<report::OutsideLine> OutsideOperators::lines() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<report::OutsideLine> lines;
   for (const Row& row : rows_) {
-    auto same = [&](const report::OutsideLine& line) { return line.place.line == row.line.place.line && line.place.file == row.line.place.file && line.backward == row.line.backward; };
+    auto same = [&](const report::OutsideLine& line) { return line.place.is_line_of(row.line.place) && line.backward == row.line.backward; };
     auto known = std::find_if(lines.begin(), lines.end(), same);
     if (known == lines.end()) lines.push_back(row.line);
     else known->count += row.line.count;

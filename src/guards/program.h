@@ -219,6 +219,7 @@ void set_verify_guards(bool on);
 
 /// True for values that are guarded by value and then count as constants: they cannot hold other objects or be mutated.
 bool is_constant_like(PyObject* object);
+bool is_enum_member(PyObject* object);
 /// What `super(after, self).name` finds for a self of class `type`, unbound; borrowed, or null.
 PyObject* attribute_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name);
 /// What a class of Python code is called, as kClassField says; borrowed, or null.

@@ -107,7 +107,7 @@ struct MissGroup {
 std::vector<MissGroup> grouped(const std::vector<GuardMiss>& misses) {
   std::vector<MissGroup> groups;
   for (const GuardMiss& miss : misses) {
-    auto same = [&](const MissGroup& group) { return group.first->guard == miss.guard && group.first->place.line == miss.place.line && group.first->place.file == miss.place.file; };
+    auto same = [&](const MissGroup& group) { return group.first->guard == miss.guard && group.first->place.is_line_of(miss.place); };
     auto known = std::find_if(groups.begin(), groups.end(), same);
     if (known == groups.end()) known = groups.insert(known, {&miss});
     known->pairs++;

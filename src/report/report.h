@@ -13,6 +13,8 @@ struct Place {
   std::string file;
   int line = 0;
   std::string function;
+
+  bool is_line_of(const Place& other) const { return line == other.line && file == other.file; }
 };
 
 /// Why recorded execution ended before it had to: an entry of the break table (`id`), with the text a user can act on.

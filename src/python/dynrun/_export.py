@@ -22,7 +22,7 @@ def export(fn, args, kwargs):
         args, kwargs = bound.args, bound.kwargs
     leaves, form = pytree.tree_flatten((args, kwargs))
     check_arguments(leaves)
-    calls = CallChecks(signature, names_of(fn, args, kwargs), form, leaves)
+    calls = dynrun._part("_calls").CallChecks(signature, names_of(fn, args, kwargs), form, leaves)
     recording = Recording()
     lower = recording.lower
     run = dynrun._Scoped(fn, (lower, 1, True, False))
@@ -62,60 +62,6 @@ def signature_of(fn):
         return inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
     except (TypeError, ValueError):
         return None
-
-
-class CallChecks:
-    """What a call of the exported module must have in common with the one that was exported: raises TypeError or ValueError before anything
-    runs. Gives the arguments in the form that the graph takes."""
-
-    def __init__(self, signature, names, form, leaves):
-        self.signature, self.names, self.form = signature, names, form
-        self.facts, self.grad = [fact_of(leaf) for leaf in leaves], torch.is_grad_enabled()
-
-    def bind(self, args, kwargs):
-        if self.signature is None:
-            return args, kwargs
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError:
-            named = len(self.form.child(1).children())
-            if kwargs or len(args) != len(self.names) or not named:
-                raise
-            return args[:-named], dict(zip(self.names[-named:], args[-named:]))  # as the graph's own parameters
-        return bound.args, bound.kwargs
-
-    def __call__(self, module, args, kwargs):
-        args, kwargs = self.bind(args, kwargs)
-        leaves, form = pytree.tree_flatten((args, kwargs))
-        if form != self.form:
-            raise ValueError(f"this graph was exported for arguments of the form {self.form}, not {form}: export it for these")
-        for fact, leaf in zip(self.facts, leaves):
-            if differs(fact, fact_of(leaf)):
-                raise ValueError(f"this graph was exported for {told(fact)}, not {told(fact_of(leaf))}: export it for such a call")
-        if torch.is_grad_enabled() != self.grad:
-            raise ValueError(f"this graph was exported with gradients {'enabled' if self.grad else 'disabled'}: export it in the mode it is called in")
-        return args, kwargs
-
-
-def fact_of(leaf):
-    if not isinstance(leaf, torch.Tensor):
-        return type(leaf), leaf
-    return torch.Tensor, leaf.dtype, str(leaf.device), tuple(leaf.shape), tuple(leaf.stride()), leaf.requires_grad
-
-
-def differs(fact, now):
-    """In what the graph does not check itself: it knows sizes, dtypes and values. (What was made for tensors that require gradients serves
-    others, too.)"""
-    if fact[0] is not torch.Tensor or now[0] is not torch.Tensor:
-        return fact[0] is not now[0]
-    return fact[1] == now[1] and fact[3] == now[3] and (fact[2] != now[2] or fact[4] != now[4] or (now[5] and not fact[5]))
-
-
-def told(fact):
-    if fact[0] is not torch.Tensor:
-        return repr(fact[1])
-    _, dtype, device, shape, strides, requires_grad = fact
-    return f"a tensor {dtype}{list(shape)} with strides {list(strides)} on {device}{', which requires gradients' if requires_grad else ''}"
 
 
 def check_arguments(leaves):
