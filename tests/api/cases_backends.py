@@ -469,3 +469,16 @@ def test_symbols_of_models():
         x = torch.randn(n, 3, 8, 8)
         same(fast(x), model(x))
     assert len(shapes) == 2 and all(isinstance(shape[0], torch.SymInt) for shape in shapes[1]), shapes
+
+
+def test_back_end_that_needs_numbers():
+    """One that runs the graph on its example inputs may meet operators that take no symbols: it is shown each choice of sizes."""
+    def runs(module, inputs):
+        module(*inputs)
+        return module.forward
+
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    f = torch.compile(lambda x: (attention(x, x, x)[0], x.new_zeros(x.shape[0] + 1, 2)), backend=runs)
+    for n in (3, 4, 5, 4, 7):
+        x = torch.randn(n, 2, 8)
+        same(f(x), (attention(x, x, x)[0], torch.zeros(n + 1, 2)))

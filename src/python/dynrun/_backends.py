@@ -1,6 +1,5 @@
 """Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
 
-import contextlib
 import copy
 import functools
 import importlib.metadata
@@ -65,20 +64,37 @@ def named(name):
 
 
 def lower_by(compiler, keywords, description, inputs):
-    with dynrun._part("_fx").quiet():
-        symbols = dynrun._part("_symbols").Symbols(description, inputs) if is_for_many(description, inputs) else None
-        module = dynrun._part("_fx").graph_module(description, inputs, symbols)
-    traced = graphs_traced()
+    def for_these(values):
+        return compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values)
+
     try:
-        with symbols.shown() if symbols else contextlib.nullcontext():
-            code = compiled_by(compiler, keywords, module, symbols.inputs if symbols else inputs)
+        code, holds_for_all = compiled_for_all(compiler, keywords, description, inputs)
+        if code is None:
+            traced = graphs_traced()
+            code = for_these(inputs)
+            holds_for_all = traced == graphs_traced() and not is_for_many(description, inputs)
     except Exception as error:
         if not decides_by_data(error) and not errors_are_suppressed():
             raise
         return lower_eager(description, inputs)  # torch.compile has a graph break there
-    if traced == graphs_traced() and not (symbols and symbols.asked):
-        return code
-    return ForEachChoice(lambda values: compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values), inputs, code)
+    return code if holds_for_all else ForEachChoice(for_these, inputs, code)
+
+
+def compiled_for_all(compiler, keywords, description, inputs):
+    """A graph that is for many sizes, shown as such: the back end's code, and whether it holds for all of them. None where the graph is for one choice,
+    or where the back end cannot do without numbers."""
+    if not is_for_many(description, inputs):
+        return None, False
+    with dynrun._part("_fx").quiet():
+        symbols = dynrun._part("_symbols").Symbols(description, inputs)
+        module = dynrun._part("_fx").graph_module(description, inputs, symbols)
+    traced = graphs_traced()
+    try:
+        with symbols.shown():
+            code = compiled_by(compiler, keywords, module, symbols.inputs)
+    except Exception:
+        return None, False
+    return code, traced == graphs_traced() and not symbols.asked
 
 
 def is_for_many(description, inputs):
