@@ -40,7 +40,7 @@ bool needs_value(const Place& place, std::string_view callee) {
     case Opcode::kPopJumpIfTrue:
     case Opcode::kPopJumpIfFalse: return !place.asserts(0);
     case Opcode::kCompareOp:
-    case Opcode::kContainsOp: return place.jumps(1) && !place.asserts(1);
+    case Opcode::kContainsOp: return place.opcode(1) == Opcode::kUnaryNot || (place.jumps(1) && !place.asserts(1));
     case Opcode::kUnaryNot:
     case Opcode::kFormatValue:
     case Opcode::kBuildString:

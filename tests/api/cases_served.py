@@ -226,8 +226,8 @@ def test_dynamos_optimize():
         assert len(graphs.modules) == count
     raises(torch._dynamo.exc.Unsupported, lambda: torch._dynamo.optimize(graphs, nopython=True)(lambda x: x if x.sum() > 0 else -x)(torch.ones(2)), "fullgraph=True")
     same(torch._dynamo.optimize_assert(graphs)(torch.nn.Identity())(torch.ones(2)), torch.ones(2))
-    with torch._dynamo.optimize(graphs):
-        functions[0](torch.ones(2) * 2)
+    with torch.no_grad():
+        raises(RuntimeError, lambda: torch._dynamo.optimize(graphs).__enter__(), "context manager")
     assert torch._dynamo.optimize(disable=True)(functions[0]) is functions[0]
 
 

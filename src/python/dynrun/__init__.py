@@ -80,7 +80,7 @@ class optimize:
     `with optimize(...):` for a block, `@optimize(...)` for a function. The arguments mean what they mean to compile()."""
 
     def __init__(self, backend: _Any = "dynrun", *, fullgraph: bool = False, dynamic: bool | None = None) -> None:
-        _check(dynamic, fullgraph != 0)  # 2: as torch.compile means it
+        _check(dynamic, fullgraph)
         self._scope = _part("_backends").scope(backend, fullgraph, dynamic, None, None)
         self._outside = _threading.local()
 

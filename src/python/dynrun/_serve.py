@@ -1,6 +1,7 @@
 """torch.compile under dynrun: the same arguments, dynrun's recorder and kernels. Installed when torch has been imported."""
 
 import functools
+import inspect
 import os
 import sys
 
@@ -101,10 +102,21 @@ def serve_dynamo():
         inner = eval_frame.innermost_fn(fn)
         if not callable(inner) or isinstance(inner, (type, torch.nn.Module)):
             return disable(fn, recursive, reason=reason)
-        made = dynrun.disable(inner)
+        made = plainly(dynrun.disable(inner))
         skip = eval_frame.FrameAction.SKIP  # where Dynamo itself is at work, it looks neither at this function nor at what it calls
         eval_frame.set_code_exec_strategy(made.__code__, eval_frame.FrameExecStrategy(skip, skip))
         made._torchdynamo_disable, made._torchdynamo_disable_msg, made._torchdynamo_orig_callable, made._torchdynamo_wrapper_id = True, reason, inner, id(made)
+        return made
+
+    def plainly(fn):
+        """A generator's function is none under torch.compiler.disable: it gives the generator."""
+        if not (inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn)):
+            return fn
+
+        @functools.wraps(fn)
+        def made(*args, **kwargs):
+            return fn(*args, **kwargs)
+
         return made
 
     @functools.wraps(reset)
@@ -127,7 +139,8 @@ def serve_dynamo():
             return optimize(backend, nopython=nopython, disable=disable, dynamic=dynamic, **hooks)
         for name in (name for name, given in hooks.items() if given is not None):
             tell(f"torch._dynamo.optimize({name}=)")
-        return dynrun.optimize("dynrun" if backend == "inductor" else backend, fullgraph=2 if nopython else False, dynamic=dynamic_of(dynamic, found))
+        scope = dynrun._part("_backends").scope("dynrun" if backend == "inductor" else backend, 2 if nopython else 0, dynamic_of(dynamic, found), None, None)
+        return dynrun._part("_wrap").Context(scope)
 
     @functools.wraps(optimize_assert)
     def optimize_assert_here(backend, **settings):

@@ -86,6 +86,12 @@ class Context:
         self.scope = scope
         self.fullgraph, self._dynamic = bool(scope[1]), scope[3]
 
+    def __enter__(self):
+        raise RuntimeError("torch._dynamo.optimize(...) is used with a context manager: use it as a decorator, or dynrun.optimize")
+
+    def __exit__(self, *exception):
+        return False
+
     def __call__(self, fn):
         if isinstance(fn, torch.nn.Module):
             return self.module(fn)
