@@ -482,3 +482,17 @@ def test_back_end_that_needs_numbers():
     for n in (3, 4, 5, 4, 7):
         x = torch.randn(n, 2, 8)
         same(f(x), (attention(x, x, x)[0], torch.zeros(n + 1, 2)))
+
+
+def test_what_is_found_out_about_sizes():
+    """Two sizes that were alike need not be so at the next call: code that relies on it is not used then."""
+    def relies(module, inputs):
+        shapes = [node.meta["val"].shape for node in module.graph.nodes if node.op == "placeholder" and isinstance(node.meta["val"], torch.Tensor)]
+        if len(shapes) == 2 and shapes[0][0] == shapes[1][0]:
+            return lambda x, y: (torch.stack([x[i] + y[i] for i in range(len(x))]),)
+        return module.forward
+
+    f = dynrun.compile(lambda x, y: x + y, backend=relies)
+    for n, m in ((3, 3), (4, 4), (5, 5), (1, 5), (5, 1), (6, 6)):
+        x, y = torch.randn(n), torch.randn(m)
+        same(f(x, y), x + y)

@@ -65,26 +65,25 @@ def named(name):
 
 def lower_by(compiler, keywords, description, inputs):
     def for_these(values):
-        return compiled_by(compiler, keywords, dynrun._part("_fx").graph_module(description, values), values)
+        with dynrun._part("_fx").quiet():
+            sizes = dynrun._part("_symbols").Symbols(description, values, fixed=True) if is_for_many(description, values) else None
+            module = dynrun._part("_fx").graph_module(description, values, sizes)
+        return compiled_by(compiler, keywords, module, values)
 
     try:
-        code, holds_for_all = compiled_for_all(compiler, keywords, description, inputs)
-        if code is None:
-            traced = graphs_traced()
-            code = for_these(inputs)
-            holds_for_all = traced == graphs_traced() and not is_for_many(description, inputs)
+        if is_for_many(description, inputs):
+            return for_all(compiler, keywords, description, inputs, for_these)
+        traced = graphs_traced()
+        code = for_these(inputs)
     except Exception as error:
         if not decides_by_data(error) and not errors_are_suppressed():
             raise
         return lower_eager(description, inputs)  # torch.compile has a graph break there
-    return code if holds_for_all else ForEachChoice(for_these, inputs, code)
+    return code if traced == graphs_traced() else ForEachChoice(for_these, inputs, code)
 
 
-def compiled_for_all(compiler, keywords, description, inputs):
-    """A graph that is for many sizes, shown as such: the back end's code, and whether it holds for all of them. None where the graph is for one choice,
-    or where the back end cannot do without numbers."""
-    if not is_for_many(description, inputs):
-        return None, False
+def for_all(compiler, keywords, description, inputs, for_these):
+    """A graph for many sizes, shown as such. A back end that traces it, or cannot do without numbers, is shown each choice of sizes."""
     with dynrun._part("_fx").quiet():
         symbols = dynrun._part("_symbols").Symbols(description, inputs)
         module = dynrun._part("_fx").graph_module(description, inputs, symbols)
@@ -93,8 +92,10 @@ def compiled_for_all(compiler, keywords, description, inputs):
         with symbols.shown():
             code = compiled_by(compiler, keywords, module, symbols.inputs)
     except Exception:
-        return None, False
-    return code, traced == graphs_traced() and not symbols.asked
+        return ForEachChoice(for_these, inputs, for_these(inputs))
+    if traced != graphs_traced():
+        return ForEachChoice(for_these, inputs, code)
+    return dynrun._part("_symbols").WhileTrue(symbols, code, ForEachChoice(for_these)) if symbols.env.guards else code
 
 
 def is_for_many(description, inputs):
@@ -145,8 +146,8 @@ def decides_by_data(error):
 class ForEachChoice:
     """Code for each choice of sizes and numbers, made when it is first met."""
 
-    def __init__(self, make, inputs, code):
-        self.make, self.codes = make, {self.key(inputs): code}
+    def __init__(self, make, inputs=None, code=None):
+        self.make, self.codes = make, {} if code is None else {self.key(inputs): code}
 
     @staticmethod
     def key(inputs):

@@ -1,6 +1,5 @@
 """Sizes that are others from call to call, as SymInts: what torch.compile gives back ends of a graph that is for many sizes."""
 
-import contextlib
 import operator
 
 import torch
@@ -15,16 +14,27 @@ OPERATIONS = (operator.add, operator.and_, operator.floordiv, operator.lshift, o
 
 
 class Symbols:
-    """Of a graph as src/engine/fx_bridge.h describes it, and of its inputs now."""
+    """Of a graph as src/engine/fx_bridge.h describes it, and of its inputs now. `fixed`: for the sizes and numbers of these inputs alone."""
 
-    def __init__(self, description, inputs):
-        self.values, self.asked = inputs, 0
+    def __init__(self, description, inputs, fixed=False):
+        self.values = inputs
         parts = [(description["values"][number][0], value, open_) for number, value, open_ in zip(description["inputs"], inputs, description["open"])]
+        if fixed:
+            self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+            self.fakes = [self.mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+            return
         ones = any(isinstance(value, torch.Tensor) and any(value.shape[at] == 1 for at in sizes) for _, value, sizes in parts)
         self.env = ShapeEnv(duck_shape=False, specialize_zero_one=not ones)
         self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.fakes = [self.tensor(*part) if isinstance(part[1], torch.Tensor) else part[1] for part in parts]
         self.fakes = [self.whole(*part) if type(part[1]) is int else fake for part, fake in zip(parts, self.fakes)]
+        self.places = [place for at, fake in enumerate(self.fakes) for place in self.places_of(at, fake)]
+
+    @staticmethod
+    def places_of(at, fake):
+        """Where the symbols' values are found in a call: (symbol, input, dimension or None)."""
+        numbers = enumerate(fake.shape) if isinstance(fake, torch.Tensor) else [(None, fake)]
+        return [(number.node._expr, at, dimension) for dimension, number in numbers if isinstance(number, torch.SymInt) and number.node._expr.is_Symbol]
 
     @property
     def inputs(self):
@@ -64,10 +74,28 @@ class Symbols:
         except Exception:
             return None
 
-    @contextlib.contextmanager
     def shown(self):
         """While a back end looks at the graph."""
-        before = len(self.env.guards)
-        with tracing(TracingContext(self.mode)):
-            yield
-        self.asked += len(self.env.guards) - before
+        return tracing(TracingContext(self.mode))
+
+
+class WhileTrue:
+    """Code that was made of symbols, while what was found out about them holds; else the code for each choice of sizes."""
+
+    MOST_KNOWN = 4096
+
+    def __init__(self, symbols, code, otherwise):
+        self.places, self.facts = symbols.places, [guard.expr for guard in symbols.env.guards]
+        self.code, self.otherwise, self.known = code, otherwise, {}
+
+    def __call__(self, *inputs):
+        values = tuple(inputs[at] if dimension is None else inputs[at].shape[dimension] for _, at, dimension in self.places)
+        holds = self.known.get(values)
+        if holds is None:
+            if len(self.known) >= self.MOST_KNOWN:
+                self.known.clear()
+            holds = self.known[values] = self.hold(dict(zip((symbol for symbol, _, _ in self.places), values)))
+        return (self.code if holds else self.otherwise)(*inputs)
+
+    def hold(self, values):
+        return all(fact.subs(values) == True for fact in self.facts)  # noqa: E712, of sympy's truths
