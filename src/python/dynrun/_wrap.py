@@ -125,7 +125,7 @@ class Context:
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
         others, plain = {}, self.scope[0] is None
-        run = inside if plain else dynrun._Scoped(own(inside, fn), self.scope)
+        run = own(inside, fn) if plain else dynrun._Scoped(own(inside, fn), self.scope)
         made = own(compile_wrapper, fn)
         if plain:
             dynrun._mark(made, self._dynamic, self.scope[1])
