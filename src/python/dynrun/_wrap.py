@@ -34,7 +34,7 @@ def disabled(fn):
 def uncompiled(fn):
     """What the program wrote, where `fn` stands for it compiled; Python code that calls it, where it is none."""
     while True:
-        if isinstance(fn, torch.nn.Module) and "_orig_mod" in fn._modules:
+        if isinstance(fn, torch.nn.Module) and "_orig_mod" in fn._modules and not isinstance(vars(fn).get("dynamo_ctx"), Disabled):
             fn = fn._orig_mod
         elif isinstance(fn, types.FunctionType) and hasattr(fn, "_torchdynamo_orig_callable") and not hasattr(fn, "_torchdynamo_disable"):
             fn = fn._torchdynamo_orig_callable
