@@ -69,15 +69,6 @@ std::string carets(const std::string& line, std::size_t indent, const GraphBreak
 /// A frame between a module's call and its forward, which is in every stack.
 bool is_module_call(const Place& place) { return place.function == "Module._call_impl" || place.function == "Module._wrapped_call_impl"; }
 
-/// The program's own line that led to a break in a library, unless it is among the callers that are shown anyway.
-void write_own_caller(std::string& text, const GraphBreak& entry, int shown) {
-  if (!is_library(entry.place.file)) return;
-  auto own = std::find_if(entry.callers.begin(), entry.callers.end(), [](const Place& caller) { return !is_library(caller.file); });
-  if (own == entry.callers.end()) return;
-  const auto before = std::count_if(entry.callers.begin(), own, [](const Place& caller) { return !is_module_call(caller); });
-  if (before >= shown) text += fmt::format("      from your code at {}:{} in {}\n", own->file, own->line, own->function);
-}
-
 void write_break(std::string& text, const GraphBreak& entry) {
   text += fmt::format("    {}x {}: {}\n", entry.count, entry.id, entry.reason);
   write_place(text, entry.place);
@@ -90,11 +81,21 @@ void write_break(std::string& text, const GraphBreak& entry) {
     if (shown++ == kMostCallers) break;
     text += fmt::format("      called at {}:{} in {}\n", caller.file, caller.line, caller.function);
   }
-  write_own_caller(text, entry, kMostCallers);
   if (entry.replays > 0) {
     text += fmt::format("      cost: {} of {}, {} each\n", duration(entry.microseconds), plural(entry.replays, "time"), duration(entry.microseconds / double(entry.replays)));
   }
   if (!entry.cure.empty()) text += fmt::format("      cure: {}\n", entry.cure);
+}
+
+/// At how many places, and what they cost together.
+void write_breaks_together(std::string& text, const std::vector<GraphBreak>& breaks) {
+  if (breaks.empty()) {
+    text += "  graph breaks: none\n";
+    return;
+  }
+  double cost = 0;
+  for (const GraphBreak& entry : breaks) cost += entry.microseconds;
+  text += fmt::format("  graph breaks at {}, {} in all; as often as each was recorded, what costs most first:\n", plural(breaks.size(), "place"), duration(cost));
 }
 
 /// Guards of one name and place that failed: what differed each time.
@@ -202,7 +203,7 @@ std::string to_text(const Report& report) {
   text += fmt::format("  frames: {} in the VM, {} in CPython, {} replayed\n", report.frames_vm, report.frames_cpython,
                       report.frames_replayed);
   write_functions(text, report.segments);
-  text += report.graph_breaks.empty() ? "  graph breaks: none\n" : "  graph breaks, as often as each was recorded:\n";
+  write_breaks_together(text, report.graph_breaks);
   for (const GraphBreak& entry : by_cost(report.graph_breaks)) write_break(text, entry);
   write_misses(text, report.guard_misses);
   write_given_up(text, report.given_up);
