@@ -71,6 +71,20 @@ TEST_CASE("the text shows the source line, most frequent first") {
   std::remove(file.c_str());
 }
 
+TEST_CASE("carets stand under wide characters; Latin-1 is read as such") {
+  const std::string wide = temporary_file("日本 = g(x)\n"), latin = temporary_file("x = '\xe9' + g(y)\n");
+  Report report;
+  report.operators_total = 1;
+  report.graph_breaks.push_back({"opaque-call", "a call", {wide, 1, "f"}, 1, "", 9, 13});
+  report.graph_breaks.push_back({"opaque-call", "a call", {latin, 1, "f"}, 1, "", 11, 15});
+  const std::string text = to_text(report);
+  CHECK(text.find("日本 = g(x)\n               ^^^^\n") != std::string::npos);
+  CHECK(text.find("x = 'é' + g(y)\n                  ^^^^\n") != std::string::npos);
+  CHECK(to_text(Report()).find("nothing was recorded") != std::string::npos);
+  std::remove(wide.c_str());
+  std::remove(latin.c_str());
+}
+
 TEST_CASE("a break shows carets, callers, cost and cure; what costs most comes first") {
   const std::string file = temporary_file("def f(x):\n    é = g(x) + 1\n");
   Report report;
@@ -88,7 +102,10 @@ TEST_CASE("a break shows carets, callers, cost and cure; what costs most comes f
 TEST_CASE("the table of breaks has an id, a meaning and a cure a break") {
   const std::string text = ids_text();
   CHECK(text.find("  data-dependent-bool      a branch on a tensor's value\n                             cure: use torch.where") != std::string::npos);
-  CHECK(std::string(break_info(BreakId::k_opaque_call).id) == "opaque-call");
+  CHECK(std::string(break_info(BreakId::k_opaque_call, "").id) == "opaque-call");
+  CHECK(std::string(break_info(BreakId::k_data_dependent_bool, "max").cure) == "use torch.maximum");
+  CHECK(std::string(break_info(BreakId::k_opaque_call, "print, behind a store of a new value into a global or an object").cure).find("function") != std::string::npos);
+  CHECK(std::string(break_info(BreakId::k_opaque_call, "argmax").cure) == break_info(BreakId::k_opaque_call, "").cure);
 }
 
 TEST_CASE("source lines that cannot be read are empty") {
