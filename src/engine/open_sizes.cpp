@@ -12,18 +12,21 @@ Ref none() { return Ref::borrow(Py_None); }
 
 Ref dimensions(std::uint64_t open) {
   Ref list = Ref::steal(PyList_New(0));
-  for (long at = 0; list && open != 0; at++, open >>= 1) {
-    const Ref number = Ref::steal((open & 1) != 0 ? PyLong_FromLong(at) : Py_NewRef(Py_None));
-    if ((open & 1) != 0 && (!number || PyList_Append(list.get(), number.get()) < 0)) return Ref();
+  for (long at = 0; list && open >> at != 0; at++) {
+    if ((open >> at & 1) == 0) continue;
+    const Ref number = Ref::steal(PyLong_FromLong(at));
+    if (!number || PyList_Append(list.get(), number.get()) < 0) return Ref();
   }
   return list ? Ref::steal(PyList_AsTuple(list.get())) : Ref();
 }
 
-class Numbers {
+/// How one number is computed.
+class Form {
  public:
-  explicit Numbers(const trace::Segment& segment) : segment_(segment) {}
+  explicit Form(const trace::Segment& segment) : segment_(segment) {}
 
-  Ref number(trace::HostId id) const {
+  Ref number(trace::HostId id) {
+    if (++steps_ > kMostSteps) return none();
     const trace::HostStep& step = segment_.host.steps()[static_cast<std::size_t>(id)];
     switch (step.kind) {
       case trace::HostKind::kSize: return size(step);
@@ -48,18 +51,19 @@ class Numbers {
     return input == sources.end() ? none() : Ref::steal(Py_BuildValue("(sni)", "size", static_cast<Py_ssize_t>(input - sources.begin()), static_cast<int>(step.dimension)));
   }
 
+  static constexpr int kMostSteps = 64;  // a number may be made of one number many times over
   const trace::Segment& segment_;
+  int steps_ = 0;
 };
 
 }  // namespace
 
 Ref open_sizes(const trace::Segment& segment) {
-  const Numbers numbers(segment);
   Ref list = Ref::steal(PyList_New(0));
   for (std::size_t i = 0; list && i < segment.graph->inputs.size(); i++) {
     const auto host = segment.host_inputs.find(static_cast<int>(i));
     const guards::SourceId source = segment.input_sources[i];
-    const Ref item = host != segment.host_inputs.end() ? numbers.number(host->second) : dimensions(source == guards::kNoSource ? 0 : segment.guards.open_of(source));
+    const Ref item = host != segment.host_inputs.end() ? Form(segment).number(host->second) : dimensions(source == guards::kNoSource ? 0 : segment.guards.open_of(source));
     if (!item || PyList_Append(list.get(), item.get()) < 0) return Ref();
   }
   return list;

@@ -496,3 +496,16 @@ def test_what_is_found_out_about_sizes():
     for n, m in ((3, 3), (4, 4), (5, 5), (1, 5), (5, 1), (6, 6)):
         x, y = torch.randn(n), torch.randn(m)
         same(f(x, y), x + y)
+
+
+def test_numbers_made_of_numbers():
+    """However a size was computed: what is too long to tell is a number of its own."""
+    def doubles(x):
+        n = x.shape[0]
+        for _ in range(12):
+            n = n + n
+        return x * (n // 2 ** 12)
+
+    f = dynrun.compile(doubles, backend=Graphs())
+    for n in (3, 4, 5, 6):
+        same(f(torch.ones(n)), torch.full((n,), float(n)))
