@@ -509,3 +509,35 @@ def test_numbers_made_of_numbers():
     f = dynrun.compile(doubles, backend=Graphs())
     for n in (3, 4, 5, 6):
         same(f(torch.ones(n)), torch.full((n,), float(n)))
+
+
+def test_metadata_holds_at_each_size():
+    """What a back end is told of every value is what it gets, at one, too, and under inference mode."""
+    def told(module, inputs):
+        class Checks(torch.fx.Interpreter):
+            def run_node(self, node):
+                got, said = super().run_node(node), node.meta.get("val")
+                if isinstance(got, torch.Tensor) and isinstance(said, torch.Tensor) and all(isinstance(size, int) for size in said.shape):
+                    assert got.shape == said.shape, (node, got.shape, said.shape)
+                return got
+        ones = [bool(node.meta["val"].shape[0] == 1) for node in module.graph.nodes if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)]
+        return lambda *values: (run_checked(Checks(module), values, ones))
+
+    def run_checked(checks, values, ones):
+        assert [value.shape[0] == 1 for value in values if isinstance(value, torch.Tensor)] == ones
+        return checks.run(*values)
+
+    def pads(x):
+        return torch.nn.functional.pad(x, (0, x.shape[0])) * 2
+
+    def plain(x):
+        return (x @ x.t()).relu() + x.shape[0]
+
+    for function in (pads, plain):
+        f = torch.compile(function, backend=told)
+        for n in (3, 4, 5, 1, 1, 6):
+            same(f(torch.ones(n, 2)), function(torch.ones(n, 2)))
+    with torch.inference_mode():
+        f = torch.compile(plain, backend=told)
+        for n in (3, 4, 5, 6):
+            same(f(torch.ones(n, 2)), plain(torch.ones(n, 2)))

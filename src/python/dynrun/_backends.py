@@ -87,6 +87,8 @@ def for_all(compiler, keywords, description, inputs, for_these):
     with dynrun._part("_fx").quiet():
         symbols = dynrun._part("_symbols").Symbols(description, inputs)
         module = dynrun._part("_fx").graph_module(description, inputs, symbols)
+    if not symbols.complete:
+        return ForEachChoice(for_these, inputs, for_these(inputs))
     traced = graphs_traced()
     try:
         with symbols.shown():
@@ -95,7 +97,7 @@ def for_all(compiler, keywords, description, inputs, for_these):
         return ForEachChoice(for_these, inputs, for_these(inputs))
     if traced != graphs_traced():
         return ForEachChoice(for_these, inputs, code)
-    return dynrun._part("_symbols").WhileTrue(symbols, code, ForEachChoice(for_these)) if symbols.env.guards else code
+    return dynrun._part("_symbols").WhileTrue(symbols, code, ForEachChoice(for_these))
 
 
 def is_for_many(description, inputs):

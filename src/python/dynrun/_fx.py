@@ -95,10 +95,11 @@ class Builder:
         self.bind(node, outputs, lengths)
 
     def find_sizes(self, node, outputs, lengths, mode):
-        """Runs the operator on tensors without contents; where that fails, what was recorded stands."""
-        grad, inference, autocast = mode
+        """Runs the operator on tensors without contents; where that fails, nothing is told of what it gives."""
+        for number in outputs:
+            self.examples.pop(number, None)
         values = (lambda at: at.meta.get("val"))
-        found = None if inference or autocast else self.symbols.run(node.target, torch.fx.node.map_arg(node.args, values), torch.fx.node.map_arg(node.kwargs, values), grad)
+        found = self.symbols.run(node.target, torch.fx.node.map_arg(node.args, values), torch.fx.node.map_arg(node.kwargs, values), mode)
         parts = [found] if len(lengths) == 1 else list(found or ())
         flat = [item for part, length in zip(parts, lengths) for item in ([part] if length < 0 else part or ())]
         for number, value in zip(outputs, flat):
@@ -143,7 +144,7 @@ class Builder:
             return
         self.made[number] = node
         type_ = self.values[number][1]
-        if isinstance(type_, tuple):
+        if isinstance(type_, tuple) and not self.symbols:
             from torch.fx.passes.shape_prop import TensorMetadata
             node.meta["tensor_meta"] = TensorMetadata(torch.Size(type_[2]), type_[0], type_[4], tuple(type_[3]), None, False, {})
         if self.examples is not None and number in self.examples:

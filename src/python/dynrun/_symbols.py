@@ -1,8 +1,10 @@
 """Sizes that are others from call to call, as SymInts: what torch.compile gives back ends of a graph that is for many sizes."""
 
+import contextlib
 import operator
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -17,7 +19,7 @@ class Symbols:
     """Of a graph as src/engine/fx_bridge.h describes it, and of its inputs now. `fixed`: for the sizes and numbers of these inputs alone."""
 
     def __init__(self, description, inputs, fixed=False):
-        self.values = inputs
+        self.values, self.complete = inputs, True
         parts = [(description["values"][number][0], value, open_) for number, value, open_ in zip(description["inputs"], inputs, description["open"])]
         if fixed:
             self.mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -66,12 +68,20 @@ class Symbols:
             return -self.evaluate(parts[0])
         return OPERATIONS[parts[0] % len(OPERATIONS)](self.evaluate(parts[1]), self.evaluate(parts[2]))
 
-    def run(self, target, arguments, keywords, grad):
-        """What the operator gives on tensors without contents; None where that cannot be told."""
+    def run(self, target, arguments, keywords, mode):
+        """What the operator gives on tensors without contents; None where that cannot be told, which is then so of the whole graph."""
+        grad, inference, autocast = mode
         try:
-            with self.mode, torch.set_grad_enabled(grad):
+            with contextlib.ExitStack() as entered:
+                for context in (self.mode, enable_python_dispatcher(), torch.set_grad_enabled(grad)):
+                    entered.enter_context(context)
+                if inference:
+                    entered.enter_context(torch.inference_mode())
+                if autocast:
+                    entered.enter_context(torch.autocast(autocast[0], autocast[1]))
                 return target(*arguments, **keywords)
         except Exception:
+            self.complete = False
             return None
 
     def shown(self):
@@ -85,7 +95,7 @@ class WhileTrue:
     MOST_KNOWN = 4096
 
     def __init__(self, symbols, code, otherwise):
-        self.places, self.facts = symbols.places, [guard.expr for guard in symbols.env.guards]
+        self.places, self.facts, self.ranges = symbols.places, [guard.expr for guard in symbols.env.guards], symbols.env.var_to_range
         self.code, self.otherwise, self.known = code, otherwise, {}
 
     def __call__(self, *inputs):
@@ -98,4 +108,5 @@ class WhileTrue:
         return (self.code if holds else self.otherwise)(*inputs)
 
     def hold(self, values):
-        return all(fact.subs(values) == True for fact in self.facts)  # noqa: E712, of sympy's truths
+        inside = all(symbol not in self.ranges or value in self.ranges[symbol] for symbol, value in values.items())
+        return inside and all(fact.subs(values) == True for fact in self.facts)  # noqa: E712, of sympy's truths
