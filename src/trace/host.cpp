@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 
 namespace dynrun::trace {
 
@@ -65,6 +66,8 @@ std::string shown(PyObject* object) {
   PyErr_Clear();
   return utf8 ? utf8 : "?";
 }
+
+constexpr int kMostDescribed = 100;  // parts of one value
 
 }  // namespace
 
@@ -209,19 +212,31 @@ guards::Miss HostProgram::explain_miss(const std::vector<PyObject*>& registers, 
 }
 
 std::string HostProgram::describe(HostId id, const guards::Program& guards) const {
+  int parts_left = kMostDescribed;
+  return describe(id, guards, parts_left);
+}
+
+std::string HostProgram::describe(HostId id, const guards::Program& guards, int& parts_left) const {
+  if (parts_left-- <= 0) return "...";
   static const char* const kComparisons[] = {"<", "<=", "==", "!=", ">", ">="};
   const HostStep& step = steps_[static_cast<std::size_t>(id)];
-  auto operand = [&](std::size_t i) { return describe(step.operands[i], guards); };
+  auto operand = [&](std::size_t i) { return describe(step.operands[i], guards, parts_left); };
   switch (step.kind) {
     case HostKind::kSource:
     case HostKind::kGenerator: return guards.describe(step.index);
     case HostKind::kConstant: return shown(step.object.get());
     case HostKind::kSize: return guards::size_path(guards.describe(step.index), static_cast<std::size_t>(step.dimension));
     case HostKind::kValueSize: return step.dimension == kContent ? fmt::format("%{}.item()", step.index) : fmt::format("%{}.size({})", step.index, step.dimension);
-    case HostKind::kBinary: return fmt::format("({} {} {})", operand(0), kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
+    case HostKind::kBinary: {
+      const std::string left = operand(0);
+      return fmt::format("({} {} {})", left, kBinarySigns[static_cast<std::size_t>(step.index)], operand(1));
+    }
     case HostKind::kNegative: return fmt::format("-{}", operand(0));
     case HostKind::kInvert: return fmt::format("~{}", operand(0));
-    case HostKind::kCompares: return fmt::format("{} {} {}", operand(0), kComparisons[step.index], operand(1));
+    case HostKind::kCompares: {
+      const std::string left = operand(0);
+      return fmt::format("{} {} {}", left, kComparisons[step.index], operand(1));
+    }
     case HostKind::kIsTrue: return fmt::format("bool({})", operand(0));
     case HostKind::kEquals: return operand(0);
     default: break;
@@ -229,6 +244,16 @@ std::string HostProgram::describe(HostId id, const guards::Program& guards) cons
   std::string text = step.kind == HostKind::kFormat ? "format(" : step.kind == HostKind::kJoin ? "join(" : shown(step.object.get()) + "(";
   for (std::size_t i = 0; i < step.operands.size(); i++) text += (i ? ", " : "") + operand(i);
   return text + ")";
+}
+
+void HostProgram::visit_parts(const std::vector<HostId>& ids, const std::function<bool(HostId, const HostStep&)>& visit) const {
+  std::set<HostId> open(ids.begin(), ids.end());  // a step's operands come before it
+  while (!open.empty()) {
+    const HostId id = *open.rbegin();
+    open.erase(id);
+    const HostStep& step = steps_[static_cast<std::size_t>(id)];
+    if (visit(id, step)) open.insert(step.operands.begin(), step.operands.end());
+  }
 }
 
 std::string HostProgram::print(const guards::Program& guards) const {

@@ -90,8 +90,12 @@ class HostProgram {
   void swap_generators(const std::vector<PyObject*>& registers, const std::vector<python::Ref>& values) const;
   /// After a failed run: what failed, in words.
   guards::Miss explain_miss(const std::vector<PyObject*>& registers, const guards::Program& guards, ValueSizes* sizes = nullptr) const;
-  /// "self.step + 1"
+  /// "self.step + 1"; of what is made of very many parts, the first ones.
   std::string describe(HostId id, const guards::Program& guards) const;
+
+  /// The steps that `ids` are made of, themselves included, each once and behind all that are made of it: a number may be made of
+  /// one other many times over (`n + n` of `n + n`). `visit` says whether a step's operands are visited.
+  void visit_parts(const std::vector<HostId>& ids, const std::function<bool(HostId, const HostStep&)>& visit) const;
 
   /// What is required, one line each.
   std::string print(const guards::Program& guards) const;
@@ -100,6 +104,7 @@ class HostProgram {
   static python::Ref evaluate(const HostStep& step, const std::vector<PyObject*>& operands);
 
  private:
+  std::string describe(HostId id, const guards::Program& guards, int& parts_left) const;
   bool step_holds(std::size_t at, const std::vector<PyObject*>& registers, std::vector<python::Ref>& values, ValueSizes* sizes) const;
   HostId add(HostStep step);
 

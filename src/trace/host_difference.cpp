@@ -39,21 +39,20 @@ std::optional<std::int64_t> number_of(PyObject* object) {
   return overflow == 0 ? std::optional<std::int64_t>(number) : std::nullopt;
 }
 
-/// Adds, subtracts and multiplies by numbers; all else is a term of its own. Nothing where numbers are too large.
-std::optional<Sum> sum_of(const HostProgram& host, HostId id) {
-  const HostStep& step = host.steps()[static_cast<std::size_t>(id)];
+bool is_sum(const HostStep& step) {
+  return step.type == &PyLong_Type && (step.kind == HostKind::kBinary || step.kind == HostKind::kNegative);
+}
+
+/// Of a step whose operands' sums are known. Nothing where numbers are too large.
+std::optional<Sum> step_sum(HostId id, const HostStep& step, const std::map<HostId, Sum>& known) {
   const Sum itself{{{id, 1}}, 0};
   if (step.kind == HostKind::kConstant && PyLong_CheckExact(step.object.get())) {
     std::optional<std::int64_t> number = number_of(step.object.get());
     return number ? std::optional(Sum{{}, *number}) : std::nullopt;
   }
-  if (step.type != &PyLong_Type || (step.kind != HostKind::kBinary && step.kind != HostKind::kNegative)) return itself;
+  if (!is_sum(step)) return itself;
   std::vector<Sum> operands;
-  for (HostId operand : step.operands) {
-    std::optional<Sum> one = sum_of(host, operand);
-    if (!one) return std::nullopt;
-    operands.push_back(std::move(*one));
-  }
+  for (HostId operand : step.operands) operands.push_back(known.at(operand));
   if (step.kind == HostKind::kNegative) return scaled(std::move(operands[0]), -1);
   switch (step.index) {
     case NB_ADD:
@@ -70,6 +69,22 @@ std::optional<Sum> sum_of(const HostProgram& host, HostId id) {
       return itself;
     default: return itself;
   }
+}
+
+/// Adds, subtracts and multiplies by numbers; all else is a term of its own. Nothing where numbers are too large.
+std::optional<Sum> sum_of(const HostProgram& host, HostId id) {
+  std::vector<HostId> parts;
+  host.visit_parts({id}, [&](HostId part, const HostStep& step) {
+    parts.push_back(part);
+    return is_sum(step);
+  });
+  std::map<HostId, Sum> sums;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    std::optional<Sum> sum = step_sum(*part, host.steps()[static_cast<std::size_t>(*part)], sums);
+    if (!sum) return std::nullopt;
+    sums.emplace(*part, std::move(*sum));
+  }
+  return sums.at(id);
 }
 
 }  // namespace

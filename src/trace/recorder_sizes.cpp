@@ -597,7 +597,7 @@ void Recorder::finish_sizes() {
     const bool all_alike = layout_unknown_ || operators_.wrote_outside() || operators_.any_unsized();
     PlanLayouts layouts = all_alike ? PlanLayouts() : PlanLayouts(*segment_->graph, layouts_asked_, unseen_arguments_);
     if (!layouts.ones_vary()) guards_.close_ones();
-    segment_->shapes = std::make_unique<ShapePlans>(open_sources_, std::move(sized), std::move(layouts));
+    segment_->shapes = std::make_unique<ShapePlans>(host_, open_sources_, std::move(sized), std::move(layouts));
     return;
   }
   if (varied) fix_sizes();

@@ -230,18 +230,13 @@ bool all_values(const Segment& segment, const ShapeWalk& walk, const std::functi
 
 }  // namespace
 
-/// The integers read from outside that a host value follows from. Not known where it follows from anything else.
-void ShapePlans::add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const {
-  const HostStep& step = host.steps()[at(id)];
-  known = known && step.kind != HostKind::kGenerator;
-  if (step.kind == HostKind::kSource) {
-    int overflow = 0;
-    PyObject* number = registers[at(step.index)];
-    known = known && number && PyLong_CheckExact(number);
-    if (known) key.push_back(PyLong_AsLongLongAndOverflow(number, &overflow));
-    known = known && overflow == 0;
-  }
-  for (HostId operand : step.operands) add_leaves(host, operand, key, registers, known);
+ShapePlans::ShapePlans(const HostProgram& host, std::vector<guards::SourceId> open, std::vector<HostId> sized, PlanLayouts layouts)
+    : open_(std::move(open)), sized_(std::move(sized)), layouts_(std::move(layouts)) {
+  host.visit_parts(sized_, [&](HostId, const HostStep& step) {
+    if (step.kind == HostKind::kSource) sized_by_.insert(step.index);
+    drawn_ = drawn_ || step.kind == HostKind::kGenerator;
+    return true;
+  });
 }
 
 void ShapePlans::add_open_sizes(Key& key, const std::vector<PyObject*>& registers) const {
@@ -251,12 +246,19 @@ void ShapePlans::add_open_sizes(Key& key, const std::vector<PyObject*>& register
   }
 }
 
-std::optional<ShapePlans::Key> ShapePlans::key(const HostProgram& host, const std::vector<PyObject*>& registers) const {
+/// The open sizes and the integers read from outside. Empty where sizes follow from anything else.
+std::optional<ShapePlans::Key> ShapePlans::key(const std::vector<PyObject*>& registers) const {
+  if (drawn_) return std::nullopt;
   Key key;
   add_open_sizes(key, registers);
-  bool known = true;
-  for (HostId id : sized_) add_leaves(host, id, key, registers, known);
-  return known ? std::optional(std::move(key)) : std::nullopt;
+  for (guards::SourceId source : sized_by_) {
+    int overflow = 0;
+    PyObject* number = registers[at(source)];
+    if (number == nullptr || !PyLong_CheckExact(number)) return std::nullopt;
+    key.push_back(PyLong_AsLongLongAndOverflow(number, &overflow));
+    if (overflow != 0) return std::nullopt;
+  }
+  return key;
 }
 
 void ShapePlans::keep(Key key, std::shared_ptr<ShapePlan> plan) {
@@ -290,7 +292,7 @@ std::shared_ptr<ShapePlan> ShapePlans::make_plan(const Segment& segment, ShapeWa
 }
 
 std::shared_ptr<ShapePlan> ShapePlans::find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<Ref>& hosts) {
-  std::optional<Key> wanted = key(segment.host, registers);
+  std::optional<Key> wanted = key(registers);
   if (!wanted) return find_by_values(segment, registers, hosts);
   if (std::shared_ptr<ShapePlan> plan = known_plan(*wanted)) {
     if (!plan->fits) return nullptr;
@@ -394,35 +396,31 @@ std::shared_ptr<graph::Graph> ShapePlans::with_numbers(const Segment& segment, c
   return graph;
 }
 
-void ShapePlans::add_sources(const HostProgram& host, HostId id, std::unordered_set<std::int32_t>& sources) {
-  const HostStep& step = host.steps()[at(id)];
-  if (step.kind == HostKind::kSource) sources.insert(step.index);
-  for (HostId operand : step.operands) add_sources(host, operand, sources);
-}
-
-/// Whether a host value is the same wherever these numbers and the sizes of the open tensors are.
-bool ShapePlans::follows_from(const HostProgram& host, HostId id, const std::unordered_set<std::int32_t>& sources) {
-  const HostStep& step = host.steps()[at(id)];
-  switch (step.kind) {
-    case HostKind::kConstant:
-    case HostKind::kSize:
-    case HostKind::kValueSize: return true;
-    case HostKind::kSource: return sources.count(step.index) != 0;
-    case HostKind::kBinary:
-    case HostKind::kNegative:
-    case HostKind::kInvert:
-    case HostKind::kCall: return std::all_of(step.operands.begin(), step.operands.end(), [&](HostId operand) { return follows_from(host, operand, sources); });
-    default: return false;
-  }
+/// Whether host values are the same wherever these numbers and the sizes of the open tensors are.
+bool ShapePlans::follow_from(const HostProgram& host, const std::vector<HostId>& ids, const Sources& sources) {
+  bool follow = true;
+  host.visit_parts(ids, [&](HostId, const HostStep& step) {
+    switch (step.kind) {
+      case HostKind::kConstant:
+      case HostKind::kSize:
+      case HostKind::kValueSize:
+      case HostKind::kBinary:
+      case HostKind::kNegative:
+      case HostKind::kInvert:
+      case HostKind::kCall: break;
+      case HostKind::kSource: follow = follow && sources.count(step.index) != 0; break;
+      default: follow = false;
+    }
+    return follow;
+  });
+  return follow;
 }
 
 /// The host values that one plan knows: those that decide sizes, and indices and factors that follow from the same numbers.
 std::vector<HostId> ShapePlans::settled(const Segment& segment) const {
-  std::unordered_set<std::int32_t> sources;
-  for (HostId id : sized_) add_sources(segment.host, id, sources);
   std::vector<HostId> known = sized_;
   for (const auto& [input, host] : segment.host_inputs) {
-    if (follows_from(segment.host, host, sources)) known.push_back(host);
+    if (follow_from(segment.host, {host}, sized_by_)) known.push_back(host);
   }
   return known;
 }

@@ -12,7 +12,7 @@
 
 #include <list>
 #include <map>
-#include <unordered_set>
+#include <set>
 
 namespace dynrun::trace {
 
@@ -31,8 +31,8 @@ class ShapeWalk;
 
 class ShapePlans {
  public:
-  /// `open`: sources of tensors whose sizes are open. `sized`: host values that decide sizes.
-  ShapePlans(std::vector<guards::SourceId> open, std::vector<HostId> sized, PlanLayouts layouts) : open_(std::move(open)), sized_(std::move(sized)), layouts_(std::move(layouts)) {}
+  /// `open`: sources of tensors whose sizes are open. `sized`: values of `host` that decide sizes.
+  ShapePlans(const HostProgram& host, std::vector<guards::SourceId> open, std::vector<HostId> sized, PlanLayouts layouts);
 
   /// Runs the host program behind guards that hold. The plan for what it was given, or null where the segment does not apply.
   std::shared_ptr<ShapePlan> find(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
@@ -52,24 +52,25 @@ class ShapePlans {
   static std::shared_ptr<graph::Graph> with_numbers(const Segment& segment, const std::vector<at::Tensor>& inputs, const std::vector<HostId>& sized);
 
   /// Whether a host value follows from sizes of open tensors alone.
-  static bool follows_from_sizes(const HostProgram& host, HostId id) { return follows_from(host, id, {}); }
+  static bool follows_from_sizes(const HostProgram& host, HostId id) { return follow_from(host, {id}, {}); }
 
  private:
   using Key = std::vector<std::int64_t>;
-  std::optional<Key> key(const HostProgram& host, const std::vector<PyObject*>& registers) const;
+  std::optional<Key> key(const std::vector<PyObject*>& registers) const;
   std::shared_ptr<ShapePlan> known_plan(const Key& key);
   std::shared_ptr<ShapePlan> make_plan(const Segment& segment, ShapeWalk& walk, const std::vector<python::Ref>& hosts);
   std::shared_ptr<ShapePlan> find_by_values(const Segment& segment, const std::vector<PyObject*>& registers, std::vector<python::Ref>& hosts);
   void keep(Key key, std::shared_ptr<ShapePlan> plan);
   void add_open_sizes(Key& key, const std::vector<PyObject*>& registers) const;
-  void add_leaves(const HostProgram& host, HostId id, Key& key, const std::vector<PyObject*>& registers, bool& known) const;
 
-  static void add_sources(const HostProgram& host, HostId id, std::unordered_set<std::int32_t>& sources);
-  static bool follows_from(const HostProgram& host, HostId id, const std::unordered_set<std::int32_t>& sources);
+  using Sources = std::set<guards::SourceId>;
+  static bool follow_from(const HostProgram& host, const std::vector<HostId>& ids, const Sources& sources);
   std::vector<HostId> settled(const Segment& segment) const;
 
   std::vector<guards::SourceId> open_;
   std::vector<HostId> sized_;
+  Sources sized_by_;         // what the host values that decide sizes follow from
+  bool drawn_ = false;       // they follow from a random generator, too
   PlanLayouts layouts_;
   std::map<Key, std::pair<std::shared_ptr<ShapePlan>, std::list<Key>::iterator>> plans_;
   std::vector<std::weak_ptr<ShapePlan>> lowered_;  // the last first

@@ -502,9 +502,9 @@ def test_numbers_made_of_numbers():
     """However a size was computed: what is too long to tell is a number of its own."""
     def doubles(x):
         n = x.shape[0]
-        for _ in range(12):
+        for _ in range(40):
             n = n + n
-        return x * (n // 2 ** 12)
+        return x * (n // 2 ** 40)
 
     f = dynrun.compile(doubles, backend=Graphs())
     for n in (3, 4, 5, 6):

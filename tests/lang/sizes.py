@@ -63,6 +63,20 @@ def segments(function, inputs, dynamic=None):
     return count
 
 
+def numbers_made_of_numbers():
+    """Each step once, however often a number is part of another: a size, a counter, an index, a slice, a comparison."""
+    def doubles(x, step):
+        n = x.shape[0]
+        for _ in range(50):
+            n, step = n + n, step + step
+        if n > step:
+            x = x * (n // 2 ** 50)
+        start = (step + n) // 2 ** 50 - x.shape[0]
+        return x[start : start + 1].expand(n // 2 ** 50, -1), x.new_ones(step // 2 ** 50), x[start - 1]
+
+    assert segments(doubles, [(rows(n), step) for n, step in ((4, 1), (6, 2), (10, 3), (4, 2), (30, 1), (8, 7))]) <= 3
+
+
 def sizes_that_tensors_hold_stay_open():
     assert segments(halves, [(rows(n),) for n in (4, 6, 10, 4, 30, 8)]) <= 2
 
@@ -435,7 +449,7 @@ def numbers_that_are_put_together():
         assert count <= 2, (name, count)
 
 
-CASES = [numbers_that_are_put_together, sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [numbers_made_of_numbers, numbers_that_are_put_together, sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 

@@ -1,4 +1,5 @@
 #include "trace/host.h"
+#include "trace/host_difference.h"
 
 #include "interpreter.h"
 
@@ -66,6 +67,27 @@ TEST_CASE("a requirement that does not hold, a value of another type and an erro
   holds.program.require_equal(e, one.get());
   CHECK(holds.run());
   CHECK(holds.program.print(holds.guards) == "0 < 1: true\nbool(0): false\n1 is 1\n");
+}
+
+TEST_CASE("a number's parts are met once, however often they are in it") {
+  Namespace python("");
+  const Ref one = python.eval("1"), large = python.eval("2 ** 60");
+  Numbers n;
+  const HostId first = n.program.compute(HostKind::kCall, 0, {}, nullptr, one.get());
+  HostId number = first;
+  for (int i = 0; i < 60; i++) number = n.binary(NB_ADD, number, number, large);
+  int steps = 0;
+  HostId last = number + 1;
+  n.program.visit_parts({number, first, number}, [&](HostId id, const HostStep&) {
+    CHECK(id < last);
+    last = id;
+    return ++steps > 0;
+  });
+  CHECK(steps == 61);
+  CHECK(n.program.describe(number, n.guards).size() < 2000);
+  const HostId less = n.binary(NB_SUBTRACT, number, n.program.constant(one.get()), large);
+  CHECK(constant_difference(n.program, number, less) == 1);
+  CHECK_FALSE(constant_difference(n.program, number, first));
 }
 
 }  // namespace dynrun::trace
