@@ -32,6 +32,7 @@ Driver load() {
   find(library, driver.capture_info, DYNRUN_TEXT(cuStreamGetCaptureInfo));
   find(library, driver.update_node, DYNRUN_TEXT(cuGraphExecKernelNodeSetParams));
   find(library, driver.update_copy, DYNRUN_TEXT(cuGraphExecMemcpyNodeSetParams));
+  find(library, driver.add_kernel, DYNRUN_TEXT(cuGraphAddKernelNode));
   find(library, driver.current_context, DYNRUN_TEXT(cuCtxGetCurrent));
   return driver;
 }

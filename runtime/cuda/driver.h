@@ -19,6 +19,7 @@ struct Driver {
   decltype(&cuStreamGetCaptureInfo) capture_info;
   decltype(&cuGraphExecKernelNodeSetParams) update_node;
   decltype(&cuGraphExecMemcpyNodeSetParams) update_copy;
+  decltype(&cuGraphAddKernelNode) add_kernel;
   decltype(&cuCtxGetCurrent) current_context;
 
   /// Throws std::runtime_error where there is no driver.

@@ -1,6 +1,7 @@
 #include "runtime/cuda/graphed_runs.h"
 
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/graph_memsets.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -36,12 +37,18 @@ class Turnstile {
 
   std::recursive_mutex mutex;
 
-  void enter(const c10::cuda::CUDAStream& stream) {
-    if (last_ && *last_ != stream) done_.block(stream);
+  /// False where this stream cannot be made to wait for the last graph's.
+  bool enter(const c10::cuda::CUDAStream& stream) {
+    if (!last_ || *last_ == stream) return true;
+    if (!recorded_ && is_capturing(*last_)) return false;
+    if (!recorded_) done_.record(*last_);
+    done_.block(stream);
+    return true;
   }
   void leave(const c10::cuda::CUDAStream& stream) {
-    done_.record(stream);
     last_ = stream;
+    recorded_ = !lives_on(stream);
+    if (recorded_) done_.record(stream);
   }
 
   /// Where graphs are captured. It is nobody else's: libraries keep a workspace for each stream that they have run on, and the one
@@ -63,7 +70,16 @@ class Turnstile {
   void remove_graph() { --graphs_; }
 
  private:
+  /// Streams of libtorch's, which are never destroyed: what the last graph is behind can be asked of them when another stream needs to
+  /// know. (Recording an event at each run takes longer than the launch.) Ids of others are even: see c10/cuda/CUDAStream.cpp.
+  static bool lives_on(const c10::cuda::CUDAStream& stream) { return stream.id() == 0 || stream.id() % 2 != 0; }
+  static bool is_capturing(const c10::cuda::CUDAStream& stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
+  }
+
   at::cuda::CUDAEvent done_;
+  bool recorded_ = false;  // `done_`, since the last graph
   std::optional<c10::cuda::CUDAStream> last_, aside_;
   at::cuda::MempoolId_t pool_{0, 0};
   int graphs_ = 0;
@@ -185,7 +201,7 @@ std::unique_ptr<Frame> GraphedRuns::run(c10::ArrayRef<at::Tensor> inputs) {
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(plan_.device.index());
   Turnstile& turnstile = Turnstile::of(plan_.device.index());
   std::lock_guard turn(turnstile.mutex);
-  turnstile.enter(stream);
+  if (!turnstile.enter(stream)) return nullptr;
   if (graph_ == nullptr || differs) {
     if (std::any_of(inputs.begin(), inputs.end(), is_borrowed)) {
       drop_graph();  // the next run owns its inputs
@@ -255,6 +271,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
     begun = false;
     pooled->graph->capture_end();
     if (is_empty(*pooled->graph)) return false;
+    replace_memsets(pooled->graph->raw_cuda_graph(), plan_.device.index());
     pooled->graph->instantiate();
   } catch (const std::exception& error) {
     // Something that cannot be captured.
