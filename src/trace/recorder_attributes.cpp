@@ -45,6 +45,11 @@ bool is_simple_getset(const char* name) {
 
 }  // namespace
 
+bool Recorder::holds_attributes(PyTypeObject* type) {
+  static const python::Kept simple_namespace = import_path("types:SimpleNamespace");
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || reinterpret_cast<PyObject*>(type) == simple_namespace.get();
+}
+
 /// A value found on a class: binds it as the lookup would. `owner` is the instance, or the class itself.
 Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, PyObject* name, PyObject* found, SourceId* source,
                                             PyObject** getter) {
@@ -291,7 +296,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
                                                                                                               : Attribute::kUnknown;
   }
   PyTypeObject* type = Py_TYPE(object);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyModule_Check(object)) {
+  if (!holds_attributes(type) && !PyModule_Check(object)) {
     // Built-in containers, iterators, slices, ranges: methods of an immutable class.
     if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
     bool immutable = PyCode_Check(object) || std::string(type->tp_name) == "torch.finfo" || std::string(type->tp_name) == "torch.iinfo";
@@ -370,7 +375,7 @@ bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value
     mutations_++;
     return true;
   }
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(object) || PyType_Check(object)) return false;
+  if (!holds_attributes(type) || guards::is_tensor(object) || PyType_Check(object)) return false;
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && is_data_descriptor(found) && Py_TYPE(found) != &PyMemberDescr_Type) return false;
   mutations_++;
@@ -408,7 +413,7 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   if (PyFunction_Check(owner) && store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (store_gradient(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
   if (store_on_tensor(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
-  if (PyModule_Check(owner) || !(Py_TYPE(owner)->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner))
+  if (PyModule_Check(owner) || !holds_attributes(Py_TYPE(owner)) || guards::is_tensor(owner))
     return cut(BreakId::k_opaque_operation, label());
   if (plain_setattr(Py_TYPE(owner), name)) {
     if (store_attribute(owner, name, value)) return prepare(activation, in, 2, Then::kNothing);
@@ -433,7 +438,7 @@ Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
   PyTypeObject* type = Py_TYPE(owner);
   auto label = [&] { return std::string("del ") + type->tp_name + "." + python::text_of(name); };
   if (!resolve(owner)) return cut(BreakId::k_unknown_object, type->tp_name);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
+  if (!holds_attributes(type) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
   PyObject* deleter = _PyType_Lookup(type, delattr_name);
   guards_.note_type_lookup(type, delattr_name, deleter);
   if (deleter != object_attribute(delattr_name)) {

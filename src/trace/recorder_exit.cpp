@@ -643,7 +643,7 @@ void Recorder::require_distinct_dicts() {
     if (PyDict_Check(object)) add(known.source, object);
     if (PyModule_Check(object)) add_namespace(guards::SourceKind::kModuleDict, known.source, PyModule_GetDict(object));
     else if (PyFunction_Check(object)) add_namespace(guards::SourceKind::kFunctionGlobals, known.source, PyFunction_GET_GLOBALS(object));
-    else if (!guards::is_tensor(object) && !PyType_Check(object) && Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    else if (!guards::is_tensor(object) && !PyType_Check(object) && holds_attributes(Py_TYPE(object)))
       add(guards_.read(guards::SourceKind::kInstanceDict, known.source, 0, nullptr), guards::instance_dict(object));
   }
   std::unordered_map<PyObject*, SourceId> first;
