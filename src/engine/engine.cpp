@@ -650,6 +650,12 @@ int Engine::fullgraph_at(const vm::Machine& machine) const {
   return found;
 }
 
+bool Engine::is_in_compiled_function(const vm::Machine& machine) const {
+  bool found = Scope::here().of_function;
+  for (vm::Activation* activation = machine.top; activation && !found; activation = activation->caller) found = mark_of(activation->frame) != nullptr;
+  return found;
+}
+
 bool Engine::asks_for_one_graph(python::Frame* frame) const {
   const Mark* mark = mark_of(frame);
   return mark && mark->fullgraph != Scope::kMayBreak;

@@ -189,6 +189,8 @@ class Engine final : public vm::Engine {
   /// Which breaks are errors where the machine stands (Scope::Fullgraph): by the scope, and by the marks of the functions that run.
   int fullgraph_at(const vm::Machine& machine) const;
   bool asks_for_one_graph(python::Frame* frame) const;
+  /// Whether a compiled function runs where the machine stands: others that it calls are parts of it.
+  bool is_in_compiled_function(const vm::Machine& machine) const;
   /// Which sizes the recordings that this frame began leave open.
   DynrunDynamic dynamic_of(python::Frame* base) const;
   void forget_segments();

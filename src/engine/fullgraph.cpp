@@ -25,6 +25,16 @@ Ruling rule_on_program(const trace::Break& met) {
   return is_own(met.line) || std::any_of(met.callers.begin(), end, is_own) ? Ruling::kRefusedIfTensor : Ruling::kBreaks;
 }
 
+constexpr const char* kMadeHere = "_dynrun_refusal";
+
+/// Whether an error for a break is on its way out: what `with` and `finally` run then may break as it likes.
+bool is_refusing() {
+  for (const _PyErr_StackItem* item = PyThreadState_Get()->exc_info; item; item = item->previous_item) {
+    if (item->exc_value && PyExceptionInstance_Check(item->exc_value) && PyObject_HasAttrString(item->exc_value, kMadeHere)) return true;
+  }
+  return false;
+}
+
 /// Where the program is, told of a break in a library.
 std::string called_from(const trace::Break& met) {
   if (is_own(met.line)) return "";
@@ -45,7 +55,7 @@ bool constructs(const python::Frame* base) {
 
 Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Break& met, bool in_constructor) {
   using report::BreakId;
-  if (met.id == BreakId::k_scope) return Ruling::kBreaks;
+  if (met.id == BreakId::k_scope || is_refusing()) return Ruling::kBreaks;
   const int asked_for = engine.fullgraph_at(machine);
   if (asked_for == Scope::kMustNotBreak) return Ruling::kRefused;
   if (engine.options().fullgraph) return in_constructor ? Ruling::kBreaks : rule_on_program(met);
@@ -77,7 +87,9 @@ python::Ref fullgraph_error(const trace::Break& met, bool asked_for) {
   PyErr_Clear();
   python::Ref error = python::Ref::steal(PyObject_CallFunction(kind ? kind.get() : PyExc_RuntimeError, "s", text.c_str()));
   Scope::here() = outside;
-  return error ? error : python::Ref::steal(PyErr_GetRaisedException());
+  if (!error) return python::Ref::steal(PyErr_GetRaisedException());
+  if (PyObject_SetAttrString(error.get(), kMadeHere, Py_True) < 0) PyErr_Clear();
+  return error;
 }
 
 }  // namespace dynrun::engine

@@ -59,6 +59,7 @@ struct Scoped {
   PyObject_HEAD
   PyObject *function, *backend;
   Scope scope;  // but for the back end's number, which it may lose
+  int forced;
 };
 
 Scoped* scoped(PyObject* object) { return reinterpret_cast<Scoped*>(object); }
@@ -66,16 +67,20 @@ Scoped* scoped(PyObject* object) { return reinterpret_cast<Scoped*>(object); }
 PyObject* make_scoped(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject *function, *tuple;
   Scope scope;
-  if (!PyArg_ParseTuple(arguments, "OO", &function, &tuple) || !read_scope(tuple, scope)) return nullptr;
+  int forced = 0;
+  if (!PyArg_ParseTuple(arguments, "OO|p", &function, &tuple, &forced) || !read_scope(tuple, scope)) return nullptr;
   PyObject* made = type->tp_alloc(type, 0);
   if (made == nullptr) return nullptr;
   scoped(made)->function = Py_NewRef(function);
   scoped(made)->backend = Py_NewRef(PyTuple_GET_ITEM(tuple, 0));
   new (&scoped(made)->scope) Scope(scope);
+  scoped(made)->scope.of_function = true;
+  scoped(made)->forced = forced;
   return made;
 }
 
 PyObject* call_scoped(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  if (Scope::here().of_function) return PyObject_Call(scoped(self)->function, arguments, keywords);
   struct Inside {
     explicit Inside(const Scope& scope) : before(std::exchange(Scope::here(), scope)) {}
     ~Inside() { Scope::here() = before; }
@@ -126,6 +131,11 @@ PyMethodDef enter_method = {"_enter", enter, METH_O, nullptr};
 }  // namespace
 
 bool Scope::any() { return asked_for; }
+
+PyObject* Scope::function_within(PyObject* compiled) {
+  if (Py_TYPE(compiled)->tp_call != call_scoped || (scoped(compiled)->forced && !here().of_function)) return nullptr;
+  return scoped(compiled)->function;
+}
 
 bool Scope::runs_aside() {
   for (const python::Frame* frame = running_frame(); frame && frame != here().outside; frame = frame->previous) {

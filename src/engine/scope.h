@@ -17,6 +17,7 @@ struct Scope {
   int fullgraph = kMayBreak;
   bool at_once = false;      // recorded at first sight, compiled at once
   std::optional<DynrunDynamic> dynamic;
+  bool of_function = false;  // a compiled function's; else a block's
 
   /// Segments of one key may stand in for each other.
   int key() const { return backend * 4 + fullgraph; }
@@ -28,11 +29,15 @@ struct Scope {
   /// Whether what runs now inside the present one is nothing that the program asked for: a module is being imported, or torch prepares
   /// a backward pass.
   static bool runs_aside();
+  /// The function behind a compiled one (`_Scoped`), which is a part of the compiled function that calls it: that one's back end gets
+  /// one graph of both. Null for other objects.
+  static PyObject* function_within(PyObject* compiled);
 
   const python::Frame* outside = nullptr;  // that called what runs inside; it may be gone
 };
 
-/// Adds to the module `_Scoped(function, scope)`, which calls a function inside a scope, and `_enter(scope)`, which makes a scope
+/// Adds to the module `_Scoped(function, scope, forced=False)`, which calls a function inside a scope (`forced`: in the place of the
+/// compiled function that calls it, not as a part of that one), and `_enter(scope)`, which makes a scope
 /// the present one and gives the one before, and `_forget(back end)`. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None); a back end is
 /// a Python function as Engine::lower_with takes it. False with a Python error set.
 bool add_scopes(PyObject* module);

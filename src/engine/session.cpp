@@ -384,6 +384,7 @@ void Session::start_recording() {
   limits.all_sizes_vary = dynamic == kDynrunDynamicOn;
   if (dynamic != kDynrunDynamicOff) limits.varying_sizes = &engine_.entry_at(base_, machine_.top).varying_sizes;
   limits.varying = &engine_.entry_at(base_, machine_.top).varying;
+  if (engine_.is_in_compiled_function(machine_)) limits.function_within = Scope::function_within;
   recorder_ = std::make_unique<trace::Recorder>(machine_, base_, limits);
   scope_.emplace(&recorder_->operators());
 }

@@ -26,7 +26,7 @@ namespace dynrun::report {
   X(size_cap, "size-cap", "the segment reached its size limit", "none needed: the next segment takes over")                       \
   X(asked_for, "graph-break", "a break that the program asks for with dynrun.graph_break()", "remove the call")                     \
   X(disabled, "disabled", "a call of a function that dynrun.disable or torch.compiler.disable was given", "remove the decorator") \
-  X(scope, "scope", "a call of code that is compiled in another way: by another back end, or with fullgraph", "compile the caller in that way, not the callee")             \
+  X(scope, "scope", "a call of code that is compiled in another way: by another back end, or with fullgraph", "compile the caller, too: compiled functions that it calls are parts of it") \
   X(stress, "stress", "a break asked for by --stress=break", "none")
 
 enum class BreakId : std::uint8_t {

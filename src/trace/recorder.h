@@ -103,6 +103,7 @@ class Recorder {
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
     bool all_sizes_vary = false;                                     // of tensors that are no parameters or a module's own
     const std::unordered_set<std::string>* varying = nullptr;  // paths of numbers and texts that are read as host values
+    PyObject* (*function_within)(PyObject*) = nullptr;         // behind a compiled function that is recorded as part of what calls it, or null
   };
   Recorder(vm::Machine& machine, vm::Activation* base, Limits limits);
 
@@ -383,6 +384,8 @@ class Recorder {
   Attribute look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute class_value(PyObject* owner_type_source_object, PyTypeObject* type, PyObject* name, PyObject* found, guards::SourceId* source,
                         PyObject** getter = nullptr);
+  /// Whether the objects of a class hold what attributes the program likes, as those of classes written in Python do.
+  static bool holds_attributes(PyTypeObject* type);
   bool plain_setattr(PyTypeObject* type, PyObject* name);
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   bool store_on_tensor(PyObject* tensor, PyObject* name, PyObject* value);
@@ -515,6 +518,7 @@ class Recorder {
   Flow call_reference(vm::Activation&, const bytecode::Instruction&, const CallSite& site);
   Flow call_partial(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   Flow call_instance(vm::Activation&, const bytecode::Instruction&, CallSite& site);
+  Flow call_compiled(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   /// Pops the operands and pushes an inlined call of `function`; the pc goes behind the instruction.
   Flow push(vm::Activation&, const bytecode::Instruction&, PyObject* function, const std::vector<PyObject*>& arguments, Py_ssize_t positional,
             PyObject* keyword_names, int slots, vm::Continuation continuation, PyObject* held = nullptr, bool null_below = false);

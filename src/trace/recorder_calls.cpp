@@ -258,8 +258,20 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
     site.callee = method;
     return call_python(activation, in, site);
   }
-  if (std::string_view(Py_TYPE(callee)->tp_name) == "dynrun.Scoped") return cut(BreakId::k_scope);
+  if (std::string_view(Py_TYPE(callee)->tp_name) == "dynrun.Scoped") return call_compiled(activation, in, site);
   return cut(BreakId::k_opaque_call, std::string("an object of class ") + Py_TYPE(callee)->tp_name);
+}
+
+/// A compiled function inside another one.
+Flow Recorder::call_compiled(vm::Activation& activation, const Instruction& in, CallSite& site) {
+  PyObject* function = limits_.function_within ? limits_.function_within(site.callee) : nullptr;
+  const SourceId owner = source_of(site.callee);
+  if (function == nullptr || owner == kNoSource) return cut(BreakId::k_scope);
+  Ref name = Ref::steal(PyUnicode_InternFromString("function"));
+  PyObject* member = _PyType_Lookup(Py_TYPE(site.callee), name.get());
+  if (!learn_external(function, guards_.read(SourceKind::kMember, owner, 0, name.get(), member)) || !resolve_deep(function)) return cut(BreakId::k_scope);
+  site.callee = function;
+  return call_python(activation, in, site);
 }
 
 /// Whether an instance that the segment began with keeps the object alive until now.

@@ -181,10 +181,11 @@ def _():
 
 @provokes("scope")
 def _():
-    other = dynrun.compile(lambda x: x + 1, backend="eager")
+    block = dynrun.optimize(backend="eager")
 
     def f(x):
-        return other(x * 2) + 1  # here
+        with block:  # here
+            return x * 2 + 1
     return f
 
 

@@ -270,6 +270,7 @@ def module_level(x):
 def test_what_may_be_disabled():
     import asyncio
     import inspect
+    import types
 
     module = torch.nn.Linear(3, 3)
     apart = dynrun.disable(module)
@@ -293,6 +294,37 @@ def test_what_may_be_disabled():
         def forward(self, x):
             return x * 2 + 1
 
+    @dynrun.disable
+    async def items(x):
+        try:
+            got = yield x.tan()
+        except ValueError as error:
+            got = yield error
+        yield got
+
+    @dynrun.disable
+    @types.coroutine
+    def gives(x):
+        return (yield x)
+
+    class Holder:
+        @dynrun.disable
+        @staticmethod
+        def double(x):
+            return x * 2
+
+        @dynrun.compile(backend="eager")
+        @classmethod
+        def triple(cls, x):
+            return x * 3
+
+    async def all_of(running):
+        return [await running.asend(None), str(await running.athrow(ValueError("thrown"))), await running.asend(7), [item async for item in running]]
+
+    async def awaits(x):
+        return await gives(x)
+
+    assert inspect.isasyncgenfunction(items)
     assert inspect.isgeneratorfunction(steps) and inspect.iscoroutinefunction(waits) and isinstance(Scaled(), Scaled)
     scaled = Scaled()
     for _ in range(6):
@@ -301,6 +333,13 @@ def test_what_may_be_disabled():
         raises(StopIteration, lambda: running.send(5), "5")
         same(asyncio.run(waits(torch.ones(2))), torch.ones(2).sin() + 1)
         same(scaled(torch.ones(2)), torch.full((2,), 3.0))
+        first, *others = asyncio.run(all_of(items(torch.ones(2))))
+        same(first, torch.ones(2).tan())
+        assert others == ["thrown", 7, []], others
+        waiting = awaits(3)
+        assert waiting.send(None) == 3
+        raises(StopIteration, lambda: waiting.send(4), "4")
+        assert Holder.double(2) == Holder().double(2) == 4 and Holder.triple(2) == Holder().triple(2) == 6
     own = [found for found in dynrun.stats()["segments"] if found["file"] == __file__]
     assert not own, own
     raises(TypeError, lambda: dynrun.disable(3), "not 'int'")

@@ -1,5 +1,7 @@
 """dynrun.export: whole calls as graph modules."""
 
+import functools
+
 import dynrun
 import torch
 from support import raises, same
@@ -32,6 +34,21 @@ def test_parameters_are_attributes():
     assert model[0].weight.grad is not None
     print_readable = graph.print_readable(print_output=False)
     assert "torch.ops.aten.linear.default" in print_readable
+
+
+def test_defaults_and_numbers():
+    def f(x, y=2.0, z=float("nan"), *, k=None):
+        return x * y + z if k else x / y
+
+    x = torch.ones(3)
+    for graph in dynrun.export(f, x), dynrun.export(f, x, 2.0, float("nan"), k=None):
+        for call in (lambda: graph(x)), (lambda: graph(x, 2.0)), (lambda: graph(x, k=None, y=2.0)), (lambda: graph(x, z=float("nan"))):
+            same(call(), x / 2)
+        for call in (lambda: graph(x, 3.0)), (lambda: graph(x, 2)), (lambda: graph(x, z=0.0)), (lambda: graph(x, k=True)):
+            raises((AssertionError, ValueError), call, "this graph was exported")
+    raises(ValueError, lambda: dynrun.export(f, x, 0.0)(x, -0.0), "exported for 0.0, not -0.0")
+    same(dynrun.export(functools.partial(torch.add, x), x * 2)(x * 3), x * 4)
+    same(dynrun.export(x.add, x * 2)(x * 3), x * 4)
 
 
 def test_refusals():
@@ -123,7 +140,7 @@ def test_calls_that_it_was_not_exported_for():
     def either(x, y=None, z=None):
         return x + y if y is not None else x * z if z is not None else x
 
-    raises(ValueError, lambda: dynrun.export(either, x, z=w)(x, w), "of the form")
+    raises(ValueError, lambda: dynrun.export(either, x, z=w)(x, w), "exported with y left out")
     same(dynrun.export(either, x, z=w)(z=w, x=x), x * w)
     raises(ValueError, lambda: dynrun.export(lambda many: torch.stack(many).sum(0), [x, x * 2])([x, x, x]), "of the form")
     raises(ValueError, lambda: dynrun.export(lambda d: sum(d.values()), {"a": x, "b": w})({"a": x, "b": w, "c": w.clone()}), "of the form")

@@ -244,3 +244,37 @@ def test_forced_back_end():
     assert len(second.modules) == 2 and len(first.modules) == 1
     other(torch.ones(2))
     assert first.calls == 3 and second.calls == 4
+
+
+def test_compiled_inside_compiled():
+    """One graph for the outer one's back end."""
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    def f(inner):
+        return lambda x: inner(x.sin()) + 1
+
+    outer, other = Graphs(), Graphs()
+    twice = torch.ones(2).sin() * 2 + 1
+    for full in False, True:
+        for inner in (torch.compile(lambda x: x * 2, backend=other), torch.compile(lambda x: x * 2, backend=outer), torch.compile(lambda x: x * 2),
+                      torch.compile(lambda x: x * 2, backend=other, fullgraph=True), torch.compile(Twice(), backend=other)):
+            before = len(outer.modules)
+            fast = torch.compile(f(inner), backend=outer, fullgraph=full)
+            for _ in range(3):
+                same(fast(torch.ones(2)), twice)
+            assert len(outer.modules) == before + 1
+    served = torch.compile(f(torch.compile(lambda x: x * 2, backend=other)))
+    for _ in range(3):
+        same(served(torch.ones(2)), twice)
+    assert not other.modules
+    same(torch.compile(lambda x: x * 3, backend=other)(torch.ones(2)), torch.full((2,), 3.0))
+    breaks = torch.compile(f(torch.compile(lambda x: x if x.sum() > 0 else -x, backend=other, fullgraph=True)), backend=outer)
+    raises(torch._dynamo.exc.Unsupported, lambda: breaks(torch.ones(2)), "fullgraph=True")
+
+
+def test_what_cannot_be_compiled():
+    """Torch's own words."""
+    for call in (lambda: torch.compile(3)), (lambda: torch.compile(3, backend="eager")), (lambda: torch._dynamo.optimize("eager")(3)):
+        raises(AssertionError, call, "A callable function is expected, but <class 'int'> is provided.")

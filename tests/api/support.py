@@ -32,7 +32,7 @@ def raises(kind, call, *words):
         missing = [word for word in words if word not in str(error)]
         assert not missing, f"{missing} not in {error}"
         return error
-    raise AssertionError(f"no {kind.__name__}")
+    raise AssertionError(f"no {kind}")
 
 
 def same(got, expected):

@@ -65,6 +65,8 @@ def compile(fn: _Any = None, *, fullgraph: bool = False, dynamic: bool | None = 
     Raises torch._dynamo.exc.InvalidBackend (a RuntimeError) for an unknown name, TypeError for what cannot be called."""
     if fn is None:
         return lambda f: compile(f, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(compile(fn.__func__, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options))
     if not callable(fn):
         raise TypeError(f"dynrun.compile() takes a function or a module, not {type(fn).__name__!r}")
     _check(dynamic, fullgraph)

@@ -113,12 +113,12 @@ def errors_are_suppressed():
 def compiled_by(compiler, keywords, module, inputs):
     try:
         code = compiler(module, list(inputs), **keywords)
+        if not callable(code):
+            raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
+        return code
     except Exception as error:
         from torch._dynamo.exc import BackendCompilerFailed
         raise BackendCompilerFailed(compiler, error, None).with_traceback(error.__traceback__) from None
-    if not callable(code):
-        raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
-    return code
 
 
 def graphs_traced():

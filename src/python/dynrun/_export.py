@@ -9,20 +9,20 @@ import torch
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils import _pytree as pytree
 
-PLAIN = (int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+PLAIN = dynrun._part("_calls").PLAIN
 
 
 def export(fn, args, kwargs):
     if not callable(fn):
         raise TypeError(f"dynrun.export() takes a function or a module, not {type(fn).__name__!r}")
     fn = dynrun._part("_wrap").uncompiled(fn)
-    signature = signature_of(fn)
+    signature, bound = signature_of(fn), None
     if signature is not None:
         bound = signature.bind(*args, **kwargs)
         args, kwargs = bound.args, bound.kwargs
     leaves, form = pytree.tree_flatten((args, kwargs))
     check_arguments(leaves)
-    calls = dynrun._part("_calls").CallChecks(signature, names_of(fn, args, kwargs), form, leaves)
+    calls = dynrun._part("_calls").CallChecks(signature, bound, names_of(fn, args, kwargs), form, leaves)
     recording = Recording()
     lower = recording.lower
     run = dynrun._Scoped(fn, (lower, 1, True, False))
@@ -138,7 +138,8 @@ def check_at_call(graph, node, leaf):
     if isinstance(leaf, torch.Tensor):
         graph.call_function(torch.ops.aten._assert_tensor_metadata.default, (node, list(leaf.shape), None, leaf.dtype))
         return
-    is_same = graph.call_function(operator.is_ if leaf is None else operator.eq, (node, leaf))
+    is_nan = leaf != leaf
+    is_same = graph.call_function(operator.is_ if leaf is None else operator.ne if is_nan else operator.eq, (node, node if is_nan else leaf))
     graph.call_function(torch._assert, (is_same, f"this graph was exported for {leaf!r}"))
 
 

@@ -62,7 +62,7 @@ class Builder:
 
     def build(self):
         for number in self.inputs:
-            name = dynrun._part("_wrap").argument_name(self.values[number][0], self.code)
+            name = dynrun._part("_names").value_name(self.values[number][0], self.code)
             self.note(self.graph.placeholder(self.unique(identifier(name))), number)
         outside = Modes(self, self.entry)
         for node in self.nodes:

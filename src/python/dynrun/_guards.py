@@ -2,6 +2,9 @@
 
 import re
 
+import dynrun
+
+shown = dynrun._part("_names").shown
 VALUE = re.compile(r"(.+?) (?:equals|is) (None|True|False|-?[\d.]+(?:e[-+]?\d+)?|'.*'|\".*\"|torch\.\w+)")
 CLASS = re.compile(r"(.+) is of class (.+)")
 TENSOR = re.compile(r"(.+) is a tensor (.+)")
@@ -26,12 +29,6 @@ def summary(words):
             rest = True
     lines = [line for name, (kind, values) in objects.items() if (line := sentence(name, kind, values))]
     return [*lines, *dict.fromkeys(single), *(["classes, functions, modules and hooks that the code looks up are those it found"] if rest else [])]
-
-
-def shown(path):
-    """`self._modules['fc']._parameters['weight']` as the program writes it."""
-    path = re.sub(r"\._(?:modules|parameters|buffers)\['([^']*)'\]", r".\1", path)
-    return re.sub(r"type\((.+)\)\.(\w+)", r"\1.\2", path)
 
 
 def is_inner(path):

@@ -126,7 +126,7 @@ def serve_dynamo():
 
     def set_both_stances(stance):
         dynrun._part("_wrap").take_stance(stance.stance == "force_eager", stance.backend)
-        if stance.stance == "fail_on_recompile":
+        if stance.stance in ("fail_on_recompile", "eager_on_recompile"):
             tell(f"torch.compiler.set_stance({stance.stance!r})")
         return set_stance(stance)
 

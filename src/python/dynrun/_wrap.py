@@ -2,15 +2,14 @@
 
 import functools
 import inspect
-import re
 import types
 import weakref
 
 import dynrun
 import torch
 
+own = dynrun._part("_names").own
 stance = types.SimpleNamespace(usual=True, eager=False, backend=None)  # torch.compiler.set_stance: no back end is asked, or another one
-BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 modules = weakref.WeakSet()  # of the class below; they become torch's own when torch._dynamo is imported
 
 
@@ -21,14 +20,19 @@ def take_stance(eager, backend):
 
 def compiled(fn, scope):
     """What stands for `fn`, run inside a scope (see src/engine/scope.h): a function, or a module with the parameters of `fn`."""
-    check_callable(fn)
-    return Context(scope)(fn)
+    return standing_for(fn, Context(scope))
 
 
 def disabled(fn):
     """What stands for `fn`, run without recording or replay: a function, a module with the parameters of `fn`, or the class itself."""
+    return standing_for(fn, Disabled())
+
+
+def standing_for(fn, context):
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(standing_for(fn.__func__, context))
     check_callable(fn)
-    return Disabled()(fn)
+    return context(fn)
 
 
 def uncompiled(fn):
@@ -38,10 +42,21 @@ def uncompiled(fn):
             fn = fn._orig_mod
         elif isinstance(fn, types.FunctionType) and hasattr(fn, "_torchdynamo_orig_callable") and not hasattr(fn, "_torchdynamo_disable"):
             fn = fn._torchdynamo_orig_callable
-        elif isinstance(fn, BUILTIN):
-            return functools.partial(lambda *args, **kwargs: args[0](*args[1:], **kwargs), fn)
-        else:
+        elif runs_python(fn):
             return fn
+        else:
+            tensor = getattr(fn, "__self__", None)
+            parts = (getattr(type(tensor), fn.__name__), tensor) if isinstance(tensor, torch.Tensor) else (fn,)
+            return functools.partial(lambda *args, **kwargs: args[0](*args[1:], **kwargs), *parts)
+
+
+def runs_python(fn):
+    """Whether a call of `fn` begins with code in Python, by which it is recorded."""
+    if isinstance(fn, functools.partial):
+        return runs_python(fn.func)
+    if isinstance(fn, types.MethodType):
+        return runs_python(fn.__func__)
+    return isinstance(fn, types.FunctionType) or isinstance(getattr(type(fn), "__call__", None), types.FunctionType)
 
 
 def check_callable(fn):
@@ -50,37 +65,37 @@ def check_callable(fn):
         raise TypeError(f"dynrun takes a function or a module, not {type(fn).__name__!r}{forgotten}")
 
 
-def own(function, named=None):
-    """The function with code of its own: what is recorded of it is kept by code. Its last constant holds the names of the arguments that `named` takes."""
-    code = function.__code__
-    made = types.FunctionType(code.replace(co_consts=(*code.co_consts, parameters_of(named))), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-def parameters_of(fn):
-    if inspect.ismethod(fn) and isinstance(fn.__self__, torch.nn.Module) and fn.__name__ in ("__call__", "_wrapped_call_impl"):
-        fn = fn.__self__.forward
-    code = getattr(fn, "__code__", None)
-    return code.co_varnames[int(inspect.ismethod(fn)):code.co_argcount] if code else ()
-
-
-def argument_name(path, code):
-    """What the program calls a value that its function was given by way of this module: `args[0].weight` is `x.weight`."""
-    if code.co_filename != "<dynrun>/_wrap.py":
-        return path
-    if found := re.match(r"args\[(\d+)\]", path):
-        names = code.co_consts[-1]
-        at = int(found[1])
-        return (names[at] if isinstance(names, tuple) and at < len(names) else found[0]) + path[found.end():]
-    return re.sub(r"^kwargs\['(\w+)'\]", r"\1", path)
-
-
-class Context:
-    """How compiled functions are made; what an optimized module keeps of it."""
+class Standing:
+    """How what stands for functions, modules and classes is made; what an optimized module keeps of it. `function` is the subclass's."""
 
     _hooks = None
     callback = None
+    fullgraph, _dynamic = False, None
+    methods = ()  # of a class, that are replaced besides its objects' call
+
+    def __call__(self, fn):
+        if not callable(fn):
+            raise AssertionError(f"A callable function is expected, but {type(fn)} is provided.")  # as torch does
+        if isinstance(fn, torch.nn.Module):
+            return self.module(fn)
+        if not inspect.isclass(fn):
+            return self.function(fn)
+        for name in (*self.methods, "_call_impl" if issubclass(fn, torch.nn.Module) else "__call__"):
+            if inspect.isfunction(getattr(fn, name, None)):
+                setattr(fn, name, self.function(getattr(fn, name)))
+        return fn
+
+    def module(self, module):
+        made = OptimizedModule(module, self)
+        made._torchdynamo_orig_callable = module.forward
+        made._torchdynamo_wrapper_id = id(made)
+        made.get_compiler_config = no_config
+        modules.add(made)
+        return made
+
+
+class Context(Standing):
+    """Of what is compiled."""
 
     def __init__(self, scope):
         self.scope = scope
@@ -92,22 +107,14 @@ class Context:
     def __exit__(self, *exception):
         return False
 
-    def __call__(self, fn):
-        if isinstance(fn, torch.nn.Module):
-            return self.module(fn)
-        if inspect.isclass(fn):
-            name = "_call_impl" if issubclass(fn, torch.nn.Module) else "__call__"
-            setattr(fn, name, self.function(getattr(fn, name)))
-            return fn
-        return self.function(fn)
-
     def module(self, module):
-        made = OptimizedModule(module, self)
-        made._torchdynamo_orig_callable = module.forward
-        made._torchdynamo_wrapper_id = id(made)
-        made.get_compiler_config = no_config
-        modules.add(made)
-        return made
+        if self.scope[0] is not None:
+            import torch._dynamo  # noqa: F401 - its graphs need it soon, and modules change their class with it
+        return super().module(module)
+
+    def again(self, fn):
+        """What makes such a one of `fn` in another process."""
+        return compiled, (fn, self.scope)
 
     def function(self, fn):
         def inside(*args, **kwargs):
@@ -120,15 +127,16 @@ class Context:
 
         def forced():
             if stance.backend not in others:
-                others[stance.backend] = dynrun._Scoped(own(inside, fn), dynrun._part("_backends").scope(stance.backend, self.scope[1], self._dynamic, None, None))
+                others[stance.backend] = dynrun._Scoped(own(inside, fn), dynrun._part("_backends").scope(stance.backend, self.scope[1], self._dynamic, None, None), True)
             return others[stance.backend]
 
         # dynrun's own back end goes on into whatever calls the function; all else is recorded by itself.
         others, plain = {}, self.scope[0] is None
-        run = own(inside, fn) if plain else dynrun._Scoped(own(inside, fn), self.scope)
+        run = own(inside, fn)
         made = own(compile_wrapper, fn)
-        if plain:
-            dynrun._mark(made, self._dynamic, self.scope[1])
+        if plain or self.fullgraph:
+            dynrun._mark(made if plain else run, self._dynamic, self.scope[1])
+        run = run if plain else dynrun._Scoped(run, self.scope)
         functools.update_wrapper(made, fn)
         made._torchdynamo_orig_callable = fn
         made._torchdynamo_wrapper_id = id(made)
@@ -140,22 +148,13 @@ def no_config():
     return {}
 
 
-class Disabled:
-    """As Context, for what is switched off."""
+class Disabled(Standing):
+    """Of what is switched off."""
 
-    _hooks = None
-    callback = None
-    fullgraph, _dynamic = False, None
+    methods = ("__init__",)
 
-    def __call__(self, fn):
-        if isinstance(fn, torch.nn.Module):
-            return Context.module(self, fn)
-        if inspect.isclass(fn):
-            for name in ("__init__", "_call_impl" if issubclass(fn, torch.nn.Module) else "__call__"):
-                if inspect.isfunction(getattr(fn, name, None)):
-                    setattr(fn, name, self.function(getattr(fn, name)))
-            return fn
-        return self.function(fn)
+    def again(self, fn):
+        return disabled, (fn,)
 
     def function(self, fn):
         if inspect.isgeneratorfunction(fn):
@@ -164,10 +163,23 @@ class Disabled:
         elif inspect.iscoroutinefunction(fn):
             async def made(*args, **kwargs):
                 return await Steps(fn(*args, **kwargs))
+        elif inspect.isasyncgenfunction(fn):
+            async def made(*args, **kwargs):
+                items = AsyncSteps(fn(*args, **kwargs))
+                async for item in items:
+                    try:
+                        items.sent = yield item
+                    except GeneratorExit:
+                        await items.close()
+                        raise
+                    except BaseException as error:
+                        items.thrown = error
         else:
             def made(*args, **kwargs):
                 return dynrun._apart(fn, *args, **kwargs)
-        return functools.update_wrapper(own(made, fn), fn)
+        made = functools.update_wrapper(own(made, fn), fn)
+        awaitable = isinstance(fn, types.FunctionType) and fn.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE
+        return types.coroutine(made) if awaitable else made
 
 
 class Steps:
@@ -194,6 +206,25 @@ class Steps:
         return dynrun._apart(self.body.close)
 
 
+class AsyncSteps:
+    """An asynchronous generator, each step of which runs switched off. The next one is given what was `sent`, or is raised what was `thrown`."""
+
+    sent = thrown = None
+
+    def __init__(self, body):
+        self.body = body
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        (sent, self.sent), (thrown, self.thrown) = (self.sent, None), (self.thrown, None)
+        return await Steps(self.body.asend(sent) if thrown is None else self.body.athrow(thrown))
+
+    async def close(self):
+        await Steps(self.body.aclose())
+
+
 class OptimizedModule(torch.nn.Module):
     """A module whose calls are compiled; all else is the module's that it stands for. torch's class of that name takes a second to import."""
 
@@ -216,8 +247,7 @@ class OptimizedModule(torch.nn.Module):
         return len(self._orig_mod)
 
     def __reduce__(self):
-        context = self.dynamo_ctx
-        return (disabled, (self._orig_mod,)) if isinstance(context, Disabled) else (compiled, (self._orig_mod, context.scope))
+        return self.dynamo_ctx.again(self._orig_mod)
 
     @property
     def training(self):
