@@ -5,6 +5,7 @@
 """
 
 import sys
+import threading
 
 import torch
 
@@ -199,6 +200,45 @@ def check_moving(dynrun, device):
     return ""
 
 
+def check_streams(dynrun, device):
+    """Calls on several streams, some of which are not torch's, and by several threads: graphs share memory. The products are split,
+    which begins with memory that is cleared."""
+    if device == "cpu":
+        return ""
+    x, w = torch.randn(64, 8192, device=device), torch.randn(8192, 96, device=device)
+
+    def function():
+        return torch.relu(x @ w) @ w.t() + x
+
+    dynrun.reset()
+    compiled = dynrun.compile(function)
+    with dynrun.disable():
+        expected = function()
+    for _ in range(4):
+        compiled()
+    torch.cuda.synchronize()
+    own = [torch.cuda.current_stream(), *(torch.cuda.Stream() for _ in range(3))]
+    others = [torch.cuda.ExternalStream(stream.cuda_stream) for stream in own[1:]]
+    results = []
+
+    def run(streams):
+        with torch.no_grad():
+            for stream in streams:
+                with torch.cuda.stream(stream):
+                    results.append(compiled())
+
+    run(own * 5)
+    run([stream for pair in zip(own[1:] * 5, others * 5) for stream in pair])
+    threads = [threading.Thread(target=run, args=([stream] * 10,)) for stream in own[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    wrong = sum(not torch.allclose(got, expected, rtol=1e-4, atol=1e-2) for got in results)
+    return f"{wrong} of {len(results)} calls are wrong" if wrong else ""
+
+
 def main():
     import dynrun
 
@@ -208,6 +248,7 @@ def main():
     with torch.no_grad():
         results = [(name, check(dynrun, *case)) for name, *case in cases(device) if wanted in name]
         results.append(("inputs that move", check_moving(dynrun, device)))
+        results.append(("several streams", check_streams(dynrun, device)))
     for name, problem in results:
         passed, failed = passed + (not problem), failed + bool(problem)
         if problem:

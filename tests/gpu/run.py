@@ -33,6 +33,14 @@ def assembles(script, target):
         assert not spilled, f"{architecture}: {spilled} spill"
 
 
+def assembles_fills():
+    """Of the kernels that stand for memsets."""
+    text = re.search(r'R"\((.*?)\)"', (ROOT / "runtime" / "cuda" / "graph_memsets.cpp").read_text(), re.DOTALL)[1].lstrip()
+    for architecture in ARCHITECTURES[80]:
+        rows = gpu_bench.assemble([text], architecture)
+        assert sorted(name for name, _, spilled in rows if not spilled) == ["fill", "fill_wide"], rows
+
+
 def on_the_gpu(text):
     done = subprocess.run([DYNRUN, CORPUS, "cuda", text], capture_output=True, text=True, check=False)
     counts = re.search(r"(\d+) passed, (\d+) failed\s*$", done.stdout)
@@ -47,13 +55,14 @@ def main():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     cases = {"assemble corpus": ([CORPUS, "cpu", "float32" if options.quick else ""], 80), "assemble corpus for Hopper": ([CORPUS, "cpu", "bfloat16"], 90)}
+    cases["assemble fills"] = None
     cases |= {f"assemble {name}": ([str(ROOT / "tests" / "gpu" / "model.py"), name], 80) for name in (() if options.quick else MODELS)}
     passed = failed = skipped = 0
-    for name, (script, target) in cases.items():
+    for name, case in cases.items():
         if options.filter not in name:
             continue
         try:
-            assembles(script, target)
+            assembles(*case) if case else assembles_fills()
             passed += 1
         except (AssertionError, RuntimeError) as error:
             failed += 1
