@@ -30,7 +30,9 @@ constexpr const char* kMadeHere = "_dynrun_refusal";
 /// Whether an error for a break is on its way out: what `with` and `finally` run then may break as it likes.
 bool is_refusing() {
   for (const _PyErr_StackItem* item = PyThreadState_Get()->exc_info; item; item = item->previous_item) {
-    if (item->exc_value && PyExceptionInstance_Check(item->exc_value) && PyObject_HasAttrString(item->exc_value, kMadeHere)) return true;
+    if (!item->exc_value || !PyExceptionInstance_Check(item->exc_value)) continue;
+    PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(item->exc_value)->dict;  // asked so, no code of its class runs
+    if (attributes && PyDict_GetItemString(attributes, kMadeHere)) return true;
   }
   return false;
 }

@@ -358,3 +358,20 @@ def test_errors_that_name_the_cure():
         return x + 1
 
     raises(RuntimeError, lambda: dynrun.compile(breaks, fullgraph=True)(torch.ones(2)), "because of y")
+
+
+def test_the_break_that_is_told():
+    """Inside of a `with`, whose end would have one of its own."""
+    import contextlib
+
+    @contextlib.contextmanager
+    def block():
+        yield
+
+    def branches(x):
+        with block():
+            return x + 1 if x.sum() > 0 else x
+
+    fast = dynrun.compile(branches, fullgraph=True)
+    for _ in range(3):
+        raises(RuntimeError, lambda: fast(torch.ones(2)), "a branch on a tensor's value")
