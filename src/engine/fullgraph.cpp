@@ -5,6 +5,7 @@
 #include "trace/callables.h"
 
 #include <fmt/format.h>
+#include <frameobject.h>
 
 #include <algorithm>
 #include <utility>
@@ -27,12 +28,26 @@ Ruling rule_on_program(const trace::Break& met) {
 
 constexpr const char* kMadeHere = "_dynrun_refusal";
 
-/// Whether an error for a break is on its way out: what `with` and `finally` run then may break as it likes.
-bool is_refusing() {
+/// Whether a frame is the running one or has called it, up to the function that asked for one graph.
+bool is_inside(const Engine& engine, const PyFrameObject* wanted) {
+  const auto* frame = reinterpret_cast<const python::Frame*>(PyThreadState_Get()->cframe->current_frame);
+  for (; frame && frame != Scope::here().outside; frame = frame->previous) {
+    if (frame->owner == python::kOwnedByCStack) continue;
+    if (frame->frame_object == wanted) return true;
+    if (engine.asks_for_one_graph(const_cast<python::Frame*>(frame))) return false;
+  }
+  return false;
+}
+
+/// Whether an error for a break is on its way out of the function that asked for one graph: what `with` and `finally` run then may
+/// break as it likes.
+bool is_refusing(const Engine& engine) {
   for (const _PyErr_StackItem* item = PyThreadState_Get()->exc_info; item; item = item->previous_item) {
     if (!item->exc_value || !PyExceptionInstance_Check(item->exc_value)) continue;
-    PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(item->exc_value)->dict;  // asked so, no code of its class runs
-    if (attributes && PyDict_GetItemString(attributes, kMadeHere)) return true;
+    const auto* error = reinterpret_cast<PyBaseExceptionObject*>(item->exc_value);
+    if (!error->dict || !PyDict_GetItemString(error->dict, kMadeHere)) continue;  // asked so, no code of its class runs
+    const PyObject* reached = error->traceback;  // begins where the error has got to
+    if (reached && is_inside(engine, reinterpret_cast<const PyTracebackObject*>(reached)->tb_frame)) return true;
   }
   return false;
 }
@@ -57,7 +72,7 @@ bool constructs(const python::Frame* base) {
 
 Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Break& met, bool in_constructor) {
   using report::BreakId;
-  if (met.id == BreakId::k_scope || is_refusing()) return Ruling::kBreaks;
+  if (met.id == BreakId::k_scope || is_refusing(engine)) return Ruling::kBreaks;
   const int asked_for = engine.fullgraph_at(machine);
   if (asked_for == Scope::kMustNotBreak) return Ruling::kRefused;
   if (engine.options().fullgraph) return in_constructor ? Ruling::kBreaks : rule_on_program(met);

@@ -27,17 +27,18 @@ const python::Frame* running_frame() { return reinterpret_cast<python::Frame*>(P
 /// Reads a scope's tuple. False with a Python error set.
 bool read_scope(PyObject* tuple, Scope& scope) {
   PyObject *backend, *dynamic;
-  int fullgraph, at_once;
+  int fullgraph, at_once, of_function = 0;
   if (!PyTuple_Check(tuple)) {
     PyErr_SetString(PyExc_TypeError, "a scope is a tuple");
     return false;
   }
-  if (!PyArg_ParseTuple(tuple, "OipO", &backend, &fullgraph, &at_once, &dynamic)) return false;
+  if (!PyArg_ParseTuple(tuple, "OipO|p", &backend, &fullgraph, &at_once, &dynamic, &of_function)) return false;
   asked_for = true;
   vm::see_frames_again();
   scope.backend = engine()->backend_number(backend);
   scope.fullgraph = fullgraph;
   scope.at_once = at_once != 0;
+  scope.of_function = of_function != 0;
   scope.dynamic.reset();
   scope.outside = running_frame();
   if (dynamic != Py_None) scope.dynamic = dynamic == Py_True ? kDynrunDynamicOn : kDynrunDynamicOff;
@@ -46,7 +47,7 @@ bool read_scope(PyObject* tuple, Scope& scope) {
 
 Ref write_scope(const Scope& scope) {
   PyObject* dynamic = !scope.dynamic ? Py_None : *scope.dynamic == kDynrunDynamicOn ? Py_True : Py_False;
-  return Ref::steal(Py_BuildValue("(OiOO)", engine()->backend_of(scope.backend), scope.fullgraph, scope.at_once ? Py_True : Py_False, dynamic));
+  return Ref::steal(Py_BuildValue("(OiOOO)", engine()->backend_of(scope.backend), scope.fullgraph, scope.at_once ? Py_True : Py_False, dynamic, scope.of_function ? Py_True : Py_False));
 }
 
 PyObject* enter(PyObject*, PyObject* tuple) {

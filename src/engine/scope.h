@@ -38,7 +38,7 @@ struct Scope {
 
 /// Adds to the module `_Scoped(function, scope, forced=False)`, which calls a function inside a scope (`forced`: in the place of the
 /// compiled function that calls it, not as a part of that one), and `_enter(scope)`, which makes a scope
-/// the present one and gives the one before, and `_forget(back end)`. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None); a back end is
+/// the present one and gives the one before, and `_forget(back end)`. A scope is a tuple (back end or None, fullgraph, at once, dynamic or None, of a function = False); a back end is
 /// a Python function as Engine::lower_with takes it. False with a Python error set.
 bool add_scopes(PyObject* module);
 

@@ -373,5 +373,11 @@ def test_the_break_that_is_told():
             return x + 1 if x.sum() > 0 else x
 
     fast = dynrun.compile(branches, fullgraph=True)
+    other = dynrun.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True, backend="eager")
     for _ in range(3):
         raises(RuntimeError, lambda: fast(torch.ones(2)), "a branch on a tensor's value")
+        try:
+            fast(torch.ones(2))
+        except RuntimeError:  # its handler is none of the function's own
+            raises(RuntimeError, lambda: fast(torch.ones(2)), "a branch on a tensor's value")
+            raises(RuntimeError, lambda: other(torch.ones(2)), "a branch on a tensor's value")

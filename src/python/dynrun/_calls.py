@@ -13,7 +13,7 @@ class CallChecks:
 
     def __init__(self, signature, bound, names, form, leaves):
         self.signature, self.names, self.form = signature, names, form
-        self.given = bound.arguments if bound else {}
+        self.given = set(bound.arguments) if bound else set()
         self.facts, self.grad = [fact_of(leaf) for leaf in leaves], torch.is_grad_enabled()
 
     def bind(self, args, kwargs):
