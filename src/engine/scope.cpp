@@ -50,9 +50,13 @@ Ref write_scope(const Scope& scope) {
   return Ref::steal(Py_BuildValue("(OiOOO)", engine()->backend_of(scope.backend), scope.fullgraph, scope.at_once ? Py_True : Py_False, dynamic, scope.of_function ? Py_True : Py_False));
 }
 
+/// Called by `__enter__` and `__exit__` of a block, which stands in the frame behind theirs.
 PyObject* enter(PyObject*, PyObject* tuple) {
   Ref before = write_scope(Scope::here());
   if (!before || !read_scope(tuple, Scope::here())) return nullptr;
+  const python::Frame* block = running_frame() ? running_frame()->previous : nullptr;
+  while (block && block->owner == python::kOwnedByCStack) block = block->previous;
+  Scope::here().outside = block;
   return before.release();
 }
 
