@@ -16,16 +16,19 @@ const char* const kFillPtx = R"(
 .target sm_80
 .address_size 64
 
-.visible .entry fill(.param .u64 to, .param .u64 count, .param .u64 value)
+.visible .entry fill(.param .u64 to, .param .u64 count, .param .u64 value, .param .u64 shift)
 {
-  .reg .pred %done;
-  .reg .b32 %block, %threads, %thread, %blocks, %word;
-  .reg .b64 %base, %count, %value, %at, %step, %offset, %address;
+  .reg .pred %done, %wide;
+  .reg .b32 %block, %threads, %thread, %blocks, %word, %shift;
+  .reg .b64 %base, %count, %value, %at, %step, %offset, %address, %given;
   ld.param.u64 %base, [to];
   ld.param.u64 %count, [count];
   ld.param.u64 %value, [value];
+  ld.param.u64 %given, [shift];
   cvta.to.global.u64 %base, %base;
   cvt.u32.u64 %word, %value;
+  cvt.u32.u64 %shift, %given;
+  setp.eq.u32 %wide, %shift, 4;
   mov.u32 %block, %ctaid.x;
   mov.u32 %threads, %ntid.x;
   mov.u32 %thread, %tid.x;
@@ -36,38 +39,10 @@ const char* const kFillPtx = R"(
 next:
   setp.ge.u64 %done, %at, %count;
   @%done bra end;
-  shl.b64 %offset, %at, 2;
+  shl.b64 %offset, %at, %shift;
   add.s64 %address, %base, %offset;
-  st.global.u32 [%address], %word;
-  add.s64 %at, %at, %step;
-  bra next;
-end:
-  ret;
-}
-
-.visible .entry fill_wide(.param .u64 to, .param .u64 count, .param .u64 value)
-{
-  .reg .pred %done;
-  .reg .b32 %block, %threads, %thread, %blocks, %word;
-  .reg .b64 %base, %count, %value, %at, %step, %offset, %address;
-  ld.param.u64 %base, [to];
-  ld.param.u64 %count, [count];
-  ld.param.u64 %value, [value];
-  cvta.to.global.u64 %base, %base;
-  cvt.u32.u64 %word, %value;
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %threads, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mov.u32 %blocks, %nctaid.x;
-  cvt.u64.u32 %at, %thread;
-  mad.wide.u32 %at, %block, %threads, %at;
-  mul.wide.u32 %step, %blocks, %threads;
-next:
-  setp.ge.u64 %done, %at, %count;
-  @%done bra end;
-  shl.b64 %offset, %at, 4;
-  add.s64 %address, %base, %offset;
-  st.global.v4.u32 [%address], {%word, %word, %word, %word};
+  @%wide st.global.v4.u32 [%address], {%word, %word, %word, %word};
+  @!%wide st.global.u32 [%address], %word;
   add.s64 %at, %at, %step;
   bra next;
 end:
@@ -80,10 +55,9 @@ namespace {
 constexpr std::uint64_t kThreads = 256;
 constexpr std::uint64_t kMostBlocks = 1024;
 
-/// One memset as a launch of a fill kernel.
+/// One memset as a launch of the kernel: `count` parts of 1 << shift bytes.
 struct Fill {
-  const char* kernel;
-  std::uint64_t to, count, value;
+  std::uint64_t to, count, value, shift;
 };
 
 /// None where whole words cannot do it.
@@ -94,8 +68,8 @@ std::optional<Fill> fill_of(const cudaMemsetParams& memset) {
   std::uint64_t value = memset.value;
   if (memset.elementSize == 1) value = (value & 0xff) * 0x01010101U;
   if (memset.elementSize == 2) value = (value & 0xffff) * 0x00010001U;
-  if (bytes % 16 == 0 && to % 16 == 0) return Fill{"fill_wide", to, bytes / 16, value};
-  return Fill{"fill", to, bytes / 4, value};
+  const std::uint64_t shift = bytes % 16 == 0 && to % 16 == 0 ? 4 : 2;
+  return Fill{to, bytes >> shift, value, shift};
 }
 
 using Nodes = std::vector<cudaGraphNode_t>;
@@ -112,9 +86,9 @@ std::optional<Nodes> neighbours(cudaGraphNode_t node, Ask ask) {
   return plain ? std::optional(std::move(nodes)) : std::nullopt;
 }
 
-CUfunction kernel_of(const char* name, int device) {
-  static auto* module = new Module(kFillPtx);  // its kernels may be under way at exit
-  return module->function(device, name);
+CUfunction fill_kernel(int device) {
+  static auto* module = new Module(kFillPtx);  // its kernel may be under way at exit
+  return module->function(device, "fill");
 }
 
 /// False where nothing was changed.
@@ -124,9 +98,9 @@ bool replace(cudaGraph_t graph, cudaGraphNode_t node, int device) {
   std::optional<Fill> fill = fill_of(memset);
   const std::optional<Nodes> before = neighbours(node, cudaGraphNodeGetDependencies), behind = neighbours(node, cudaGraphNodeGetDependentNodes);
   if (!fill || !before || !behind) return false;
-  void* parameters[] = {&fill->to, &fill->count, &fill->value};
+  void* parameters[] = {&fill->to, &fill->count, &fill->value, &fill->shift};
   CUDA_KERNEL_NODE_PARAMS launch{};
-  launch.func = kernel_of(fill->kernel, device);
+  launch.func = fill_kernel(device);
   launch.gridDimX = static_cast<unsigned>(std::min(kMostBlocks, (fill->count + kThreads - 1) / kThreads));
   launch.blockDimX = static_cast<unsigned>(kThreads);
   launch.gridDimY = launch.gridDimZ = launch.blockDimY = launch.blockDimZ = 1;

@@ -5,7 +5,7 @@
 
 namespace dynrun::runtime::cuda {
 
-/// PTX of the kernels that fill memory: `fill(to, count, value)` with 32-bit words, `fill_wide` with four of them at a time.
+/// PTX of the kernel that fills memory: `fill(to, count, value, shift)` with a 32-bit word, or with four at a time, as 1 << shift says in bytes.
 extern const char* const kFillPtx;
 
 /// Puts kernels in the places of memsets, of which libraries have one before a product that is split. At each launch of a graph the

@@ -34,11 +34,11 @@ def assembles(script, target):
 
 
 def assembles_fills():
-    """Of the kernels that stand for memsets."""
+    """Of the kernel that stands for memsets."""
     text = re.search(r'R"\((.*?)\)"', (ROOT / "runtime" / "cuda" / "graph_memsets.cpp").read_text(), re.DOTALL)[1].lstrip()
     for architecture in ARCHITECTURES[80]:
         rows = gpu_bench.assemble([text], architecture)
-        assert sorted(name for name, _, spilled in rows if not spilled) == ["fill", "fill_wide"], rows
+        assert sorted(name for name, _, spilled in rows if not spilled) == ["fill"], rows
 
 
 def on_the_gpu(text):
