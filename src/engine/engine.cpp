@@ -467,7 +467,8 @@ static std::uint64_t content_of(const at::Tensor& tensor) {
 
 /// For people: "forward (model.py:12), 69 operators".
 static std::string name_of(const graph::Graph& graph) {
-  const graph::SourceLine line = graph.sources.empty() ? graph::SourceLine{} : graph.sources.front();
+  const std::int32_t first = graph.nodes.empty() ? -1 : graph.nodes.front().source;
+  const graph::SourceLine line = first < 0 ? graph::Source{} : graph.sources[static_cast<std::size_t>(first)];
   return fmt::format("{} ({}:{}), {} operator{}", line.function, line.file.substr(line.file.rfind('/') + 1), line.line, graph.nodes.size(), graph.nodes.size() == 1 ? "" : "s");
 }
 

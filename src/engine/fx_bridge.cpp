@@ -142,7 +142,9 @@ Ref describe(const graph::Graph& graph) {
   put("inputs", list(graph.inputs, [](const graph::Input& input) { return number(input.value); }));
   put("nodes", list(graph.nodes, node_of));
   put("outputs", list(graph.outputs, value_number));
-  put("sources", list(graph.sources, [](const graph::SourceLine& line) { return tuple(text(line.file), text(line.function), number(line.line)); }));
+  put("sources", list(graph.sources, [](const graph::Source& at) {
+        return tuple(text(at.file), text(at.function), number(at.line), number(at.caller), text(at.module), text(at.class_name));
+      }));
   return out;
 }
 

@@ -379,6 +379,7 @@ void Session::start_recording() {
   trace::Recorder::Limits limits;
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
   limits.keeps_lines = engine_.follows();
+  limits.keeps_callers = Scope::here().backend != 0;
   limits.apart = &engine_.apart();
   const DynrunDynamic dynamic = engine_.dynamic_of(base_->frame);
   limits.all_sizes_vary = dynamic == kDynrunDynamicOn;

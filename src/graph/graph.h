@@ -83,6 +83,12 @@ struct SourceLine {
   int line = 0;
 };
 
+/// Where a node comes from. Graphs for other back ends say who called, too.
+struct Source : SourceLine {
+  std::int32_t caller = -1;   // index into Graph::sources
+  std::string module, class_name;  // of torch.nn, whose call runs here (Module._call_impl): its path and class; empty elsewhere
+};
+
 struct Node {
   c10::OperatorHandle op;
   std::vector<Argument> arguments;  // every argument of the schema, in order
@@ -114,7 +120,7 @@ struct Graph {
   std::vector<Node> nodes;
   /// Values handed out at the end. An output that is an input, or a view of an input or of another output, keeps that aliasing.
   std::vector<ValueId> outputs;
-  std::vector<SourceLine> sources;
+  std::vector<Source> sources;
 
   ValueId add_value(Value value);
   ValueId add_input(TensorType type, InputKind kind, std::string name);

@@ -139,7 +139,7 @@ class Parser {
 
   void read_source(LineReader& in) {
     if (in.integer() != static_cast<std::int64_t>(graph_.sources.size())) in.fail("sources must count up from 0");
-    SourceLine source;
+    Source source;
     source.file = in.quoted();
     source.function = in.quoted();
     source.line = static_cast<int>(in.integer());

@@ -171,7 +171,7 @@ std::string print_node(const Graph& graph, const Node& node) {
 std::string print(const Graph& graph) {
   std::string out = "graph\n";
   for (std::size_t i = 0; i < graph.sources.size(); ++i) {
-    const SourceLine& source = graph.sources[i];
+    const Source& source = graph.sources[i];
     out += fmt::format("source {} {} {} {}\n", i, quote(source.file), quote(source.function), source.line);
   }
   for (const Input& input : graph.inputs) {

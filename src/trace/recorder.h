@@ -99,6 +99,7 @@ class Recorder {
     std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128, iterations = 1024;
     bool break_after_operator = false;
     bool keeps_lines = false;  // all of them, in Segment::lines
+    bool keeps_callers = false;  // of each operator, in Graph::sources
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
     bool all_sizes_vary = false;                                     // of tensors that are no parameters or a module's own
@@ -386,6 +387,8 @@ class Recorder {
                         PyObject** getter = nullptr);
   /// Whether the objects of a class hold what attributes the program likes, as those of classes written in Python do.
   static bool holds_attributes(PyTypeObject* type);
+  /// types.SimpleNamespace
+  static bool is_namespace(PyTypeObject* type);
   bool plain_setattr(PyTypeObject* type, PyObject* name);
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   bool store_on_tensor(PyObject* tensor, PyObject* name, PyObject* value);
@@ -649,6 +652,7 @@ class Recorder {
   RecipeId recipe_dict(PyObject* items, bool is_object = false);
   bool build_effects();
   std::int32_t source_line(vm::Activation& activation, const bytecode::Instruction& instruction);
+  std::int32_t source_at(vm::Activation& activation, int line);
 
   vm::Machine& machine_;
   vm::Activation* base_;

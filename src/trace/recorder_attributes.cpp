@@ -45,10 +45,12 @@ bool is_simple_getset(const char* name) {
 
 }  // namespace
 
-bool Recorder::holds_attributes(PyTypeObject* type) {
+bool Recorder::is_namespace(PyTypeObject* type) {
   static const python::Kept simple_namespace = import_path("types:SimpleNamespace");
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || reinterpret_cast<PyObject*>(type) == simple_namespace.get();
+  return reinterpret_cast<PyObject*>(type) == simple_namespace.get();
 }
+
+bool Recorder::holds_attributes(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_namespace(type); }
 
 /// A value found on a class: binds it as the lookup would. `owner` is the instance, or the class itself.
 Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, PyObject* name, PyObject* found, SourceId* source,

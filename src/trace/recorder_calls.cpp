@@ -321,6 +321,12 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   static PyObject* init_name = PyUnicode_InternFromString("__init__");
   if (type == &PyBaseObject_Type && site.arguments.empty()) return prepare(activation, in, site.slots, Then::kFreshTop);
   if (type == &_PyWeakref_RefType && site.arguments.size() == 1 && is_plain_class(site.arguments[0])) return prepare(activation, in, site.slots, Then::kFreshTop);
+  if (is_namespace(type) && site.positional == 0) {
+    for (PyObject* argument : site.arguments) {
+      if (!resolve(argument)) return cut(BreakId::k_unknown_object, name);
+    }
+    return prepare(activation, in, site.slots, Then::kFreshTop);
+  }
   if (!by_type && (Py_TYPE(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
     // A metaclass with a __call__ in Python (an enumeration's).
     if (PyObject* method = python_method(site.callee, "__call__")) {

@@ -22,14 +22,40 @@ using guards::kNoSource;
 using guards::SourceId;
 using python::Ref;
 
+/// The module whose call runs in this frame of torch.nn.Module's; borrowed, null in other frames.
+static PyObject* module_called(vm::Activation& activation) {
+  if (PyUnicode_CompareWithASCIIString(activation.code->object->co_qualname, "Module._call_impl") != 0) return nullptr;
+  PyObject* self = activation.locals()[0];
+  return self && PyCell_Check(self) ? PyCell_GET(self) : self;
+}
+
+/// "torch.nn.modules.linear.Linear"
+static std::string class_name_of(PyTypeObject* type) {
+  const Ref name = Ref::steal(PyType_GetQualName(type));
+  PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
+  return fmt::format("{}.{}", module && PyUnicode_Check(module) ? python::text_of(module) : "?", name ? python::text_of(name.get()) : "?");
+}
+
 std::int32_t Recorder::source_line(vm::Activation& activation, const Instruction& in) {
+  return source_at(activation, python::shown_line(activation.code->object, in.offset));
+}
+
+std::int32_t Recorder::source_at(vm::Activation& activation, int line) {
   PyCodeObject* code = activation.code->object;
-  graph::SourceLine line;
-  line.line = python::shown_line(code, in.offset);
-  line.file = python::file_of(code->co_filename);
-  line.function = python::text_of(code->co_qualname);
-  auto [at, fresh] = line_index_.try_emplace(fmt::format("{}:{}", line.file, line.line), static_cast<std::int32_t>(operators_.graph()->sources.size()));
-  if (fresh) operators_.graph()->sources.push_back(std::move(line));
+  graph::Source source{{python::file_of(code->co_filename), python::text_of(code->co_qualname), line}, -1, {}, {}};
+  SourceId module = kNoSource;
+  if (limits_.keeps_callers) {
+    if (activation.caller) source.caller = source_at(*activation.caller, python::line_of(activation.caller->frame));
+    PyObject* called = module_called(activation);
+    module = called ? source_of(called) : kNoSource;
+    if (module != kNoSource) {
+      source.module = guards_.describe(module);
+      source.class_name = class_name_of(Py_TYPE(called));
+    }
+  }
+  std::vector<graph::Source>& sources = operators_.graph()->sources;
+  auto [at, fresh] = line_index_.try_emplace(fmt::format("{}:{}:{}:{}", source.file, line, source.caller, module), static_cast<std::int32_t>(sources.size()));
+  if (fresh) sources.push_back(std::move(source));
   return at->second;
 }
 
@@ -137,7 +163,7 @@ RecipeId Recorder::recipe_instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyTypeObject* base = builtin_base(type);
   bool plain = base == &PyBaseObject_Type || base == &PyDict_Type || base == &PyList_Type || type->tp_new == PyDict_Type.tp_new;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !plain || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
+  if (!(is_namespace(type) || (type->tp_flags & Py_TPFLAGS_HEAPTYPE && plain)) || source_of(reinterpret_cast<PyObject*>(type)) == kNoSource) return kNullRecipe;
   RecipeId id = segment_->recipes.add({RecipeKind::kInstance, 0, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
   recipe_memo_[object] = id;
   std::vector<RecipeId> children{kNullRecipe, kNullRecipe};

@@ -94,6 +94,37 @@ def test_module_with_parameters():
     graphs.modules[0].recompile()
 
 
+def test_where_operators_come_from():
+    """The lines of the program that lead to an operator, and the modules whose calls it is in, as torch.compile tells them."""
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(x).relu()
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Block(), Block()])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x.sin()
+
+    graphs = Graphs()
+    dynrun.compile(Model(), backend=graphs)(torch.ones(2, 4))
+    nodes = [node for node in graphs.modules[0].graph.nodes if node.op == "call_function"]
+    paths = [[path for path, _ in node.meta["nn_module_stack"].values()] for node in nodes]
+    first, second = ["L['self']", "L['self'].layers.0"], ["L['self']", "L['self'].layers.1"]
+    assert paths == [[*first, "L['self'].layers.0.fc"], first, [*second, "L['self'].layers.1.fc"], second, ["L['self']"]], paths
+    assert [type_ for _, type_ in nodes[0].meta["nn_module_stack"].values()] == [Model, Block, torch.nn.Linear]
+    lines = [[line.strip() for line in node.stack_trace.splitlines()[1::2]] for node in nodes]
+    assert lines[0] == ["x = layer(x)", "return self.fc(x).relu()"] and lines[4] == ["return x.sin()"], lines
+
+
 def test_gradients_flow():
     for backend in ("eager", Graphs()):
         model = torch.nn.Linear(3, 2)

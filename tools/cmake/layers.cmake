@@ -44,7 +44,8 @@ function(dynrun_write file text)
   endif()
 endfunction()
 
-# dynrun_embed_python(TARGET FOLDER): compiles the Python files of a folder into a layer, as engine/python_sources.h gives them.
+# dynrun_embed_python(TARGET FOLDER): compiles the Python files of a folder into a layer, as engine/python_sources.h gives them, with the
+# project's version in the place of @PROJECT_VERSION@.
 function(dynrun_embed_python target folder)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.py)
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
@@ -52,6 +53,7 @@ function(dynrun_embed_python target folder)
   foreach(file ${files})
     get_filename_component(name ${file} NAME_WE)
     file(READ ${file} content)
+    string(REPLACE "@PROJECT_VERSION@" "${PROJECT_VERSION}" content "${content}")
     string(APPEND text "  if (name == \"${name}\") return R\"python(${content})python\";\n")
   endforeach()
   string(APPEND text "  return std::nullopt;\n}\n\n}  // namespace dynrun::engine\n")

@@ -20,6 +20,7 @@ import typing as _typing
 
 __all__ = ["compile", "optimize", "disable", "graph_break", "explain", "export", "list_backends", "stats", "reset_stats", "reset"]
 __path__ = []
+__version__ = "@PROJECT_VERSION@"
 
 _Any = _typing.Any
 

@@ -4,12 +4,15 @@ import builtins
 import contextlib
 import keyword
 import linecache
+import os
 import operator
 import re
 
 import dynrun
 import torch
 import torch.fx
+
+TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
 def graph_module(description, inputs=None, symbols=None):
@@ -40,6 +43,7 @@ class Builder:
         self.values, self.nodes, self.sources = description["values"], description["nodes"], description["sources"]
         self.inputs, self.outputs, self.entry, self.code = description["inputs"], description["outputs"], description["entry"], description["code"]
         self.graph, self.made, self.source, self.symbols = torch.fx.Graph(), {}, -1, symbols
+        self.stacks = {}
         self.examples = None if inputs is None else self.fake_values(inputs)
         # Modes matter to operators on what takes part in autograd, and to those that autocast knows.
         self.gradients = any(isinstance(type_, tuple) and type_[4] for _, type_ in self.values)
@@ -152,9 +156,22 @@ class Builder:
 
     def trace(self, node):
         if self.source >= 0:
-            file, function, line = self.sources[self.source]
-            text = linecache.getline(file, line).strip()
-            node.stack_trace = f'  File "{file}", line {line}, in {function}\n    {text}\n'
+            if self.source not in self.stacks:
+                self.stacks[self.source] = self.stack(self.source)
+            node.stack_trace, modules = self.stacks[self.source]
+            node.meta["nn_module_stack"] = dict(modules)
+
+    def stack(self, source):
+        """The lines that lead to an operator, those of torch's own files left out where others remain, and the modules whose calls they are in."""
+        lines, modules = [], {}
+        while source >= 0:
+            file, function, line, source, path, class_name = self.sources[source]
+            if not file.startswith("<dynrun>/"):
+                lines.insert(0, (file, function, line))
+            if path:
+                modules = {**dynrun._part("_names").module_entry(path, class_name, self.code), **modules}
+        shown = [line for line in lines if not line[0].startswith(TORCH)] or lines
+        return "".join(f'  File "{file}", line {line}, in {function}\n    {linecache.getline(file, line).strip()}\n' for file, function, line in shown), modules
 
 
 class Modes:

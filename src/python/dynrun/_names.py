@@ -84,3 +84,23 @@ def inner_path(path, arguments, others, variables):
     if (variable := CELL.match(rest)) and int(variable[1]) < len(variables):
         return before + variables[int(variable[1])] + rest[variable.end():]
     return before + "self" + rest.removeprefix(".__self__")
+
+
+def module_entry(path, class_name, code):
+    """Of a module's call, as torch.compile has it in `nn_module_stack`: {key: ("L['self'].layer.0", the class)}."""
+    name = value_name(path, code)
+    scope = "G" if name.startswith("globals") else "L"
+    root, rest = re.match(r"(\w+)(.*)", name).groups()
+    full = f"{scope}['{root}']{rest}"
+    return {re.sub(r"\W+", "_", full).strip("_"): (full, module_class(class_name))}
+
+
+def module_class(name):
+    """The class of modules with this full name, which may be one inside of a function; its name where it is gone."""
+    waiting = [torch.nn.Module]
+    while waiting:
+        found = waiting.pop()
+        if f"{found.__module__}.{found.__qualname__}" == name:
+            return found
+        waiting += type.__subclasses__(found)
+    return name

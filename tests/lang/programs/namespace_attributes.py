@@ -35,9 +35,23 @@ def fresh(x):
     return made, made.a * 2
 
 
+def stays_inside(x):
+    made = types.SimpleNamespace(a=x, b=3, **{"of": settings})
+    made.c = made.a * made.b
+    del made.b
+    return made.c + made.a * made.of.scale, made == types.SimpleNamespace(a=x, c=made.c, of=settings), sorted(vars(made))
+
+
+def holds_itself(x):
+    made = types.SimpleNamespace()
+    made.me, made.x = made, x + 1
+    dynrun_break = id(made) == id(made.me)
+    return made.me.me.x * 2, dynrun_break, made
+
+
 x = torch.arange(4.0)
 for turn in range(12):
-    print(turn, reads(x).tolist(), counts(x).tolist(), deletes(x), by_dict(x).tolist(), fresh(x))
+    print(turn, reads(x).tolist(), counts(x).tolist(), deletes(x), by_dict(x).tolist(), fresh(x), stays_inside(x), holds_itself(x))
     if turn == 4:
         settings.scale, settings.inner.size = 10, 2
     if turn == 6:
