@@ -184,7 +184,7 @@ class Executor final : public Executable {
     if (plan.kind == SlotKind::kView) {
       const at::Tensor& root = slots[plan.root];
       slots[id] = root.as_strided(plan.type.sizes, plan.type.strides, root.storage_offset() + plan.view_offset);
-    } else if (plan.kind == SlotKind::kFresh) {
+    } else if (plan.kind == SlotKind::kFresh && !slots[id].defined()) {
       slots[id] = empty(plan.type);
     }
   }

@@ -2,6 +2,7 @@
 
 #include "lowering/extern/arguments.h"
 #include "lowering/loops/decompose.h"
+#include "runtime/cuda/graphed_runs.h"
 #include "runtime/cuda/product.h"
 
 #include <ATen/Context.h>
@@ -52,7 +53,8 @@ bool is_type_served(c10::ScalarType type) {
          context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) != at::Float32Precision::TF32;
 }
 
-std::optional<MatchedProduct> match_product(const Program& program, std::int32_t index) {
+/// Any product of matrices that lie well, whoever computes it.
+std::optional<MatchedProduct> match_any(const Program& program, std::int32_t index) {
   const Node& node = program.graph.nodes[static_cast<std::size_t>(index)];
   const auto arguments = product_arguments(program, node);
   if (!arguments || program.has_effect(index) || program.touches_unsized(index) || node.mode.autocast) return std::nullopt;
@@ -60,7 +62,7 @@ std::optional<MatchedProduct> match_product(const Program& program, std::int32_t
   auto type_of = [&](ValueId id) -> const TensorType& { return program.graph.type_of(id); };
   const TensorType& result = type_of(product.output);
   const auto left = as_matrix(type_of(product.input)), right = as_matrix(type_of(product.weight));
-  if (!left || !right || type_of(product.weight).sizes.size() != 2 || !result.is_contiguous() || !is_type_served(result.dtype)) return std::nullopt;
+  if (!left || !right || type_of(product.weight).sizes.size() != 2 || !result.is_contiguous()) return std::nullopt;
   for (ValueId id : {product.input, product.weight, product.bias}) {
     if (id != graph::kNoValue && (type_of(id).dtype != result.dtype || type_of(id).device != result.device)) return std::nullopt;
   }
@@ -73,6 +75,18 @@ std::optional<MatchedProduct> match_product(const Program& program, std::int32_t
   return product;
 }
 
+std::optional<MatchedProduct> match_product(const Program& program, std::int32_t index) {
+  auto product = match_any(program, index);
+  return product && is_type_served(program.graph.type_of(product->output).dtype) ? product : std::nullopt;
+}
+
+/// Whether the product is so large a result that it pays to be written where the run wants it: see runtime/cuda/graphed_runs.h.
+bool is_large_result(const Program& program, const Uses& uses, ValueId value) {
+  const TensorType& type = program.graph.type_of(value);
+  return uses.is_output(value) && type.element_count() * static_cast<std::int64_t>(c10::elementSize(type.dtype)) >= runtime::cuda::kLargeResult;
+}
+
+/// `product`: null for libtorch's own call.
 class ProductStep final : public runtime::Step {
  public:
   ProductStep(const ProductShape& shape, std::shared_ptr<const Product> product, std::vector<runtime::SlotId> inputs, runtime::SlotId output)
@@ -83,13 +97,16 @@ class ProductStep final : public runtime::Step {
     at::Tensor& result = slots[output_];
     const void* bias = shape_.bias ? slots[inputs_[2]].const_data_ptr() : nullptr;
     const ProductOperands operands{left.const_data_ptr(), right.const_data_ptr(), bias, result.mutable_data_ptr()};
-    if (Product::is_aligned(operands)) return product_->run(operands);
+    if (product_ && Product::is_aligned(operands)) return product_->run(operands);
     runtime::cuda::multiply(result.view({shape_.rows, shape_.columns}), matrix_of(left, shape_.rows, shape_.depth, shape_.left_transposed, shape_.left_step),
                             matrix_of(right, shape_.depth, shape_.columns, shape_.right_transposed, shape_.right_step), shape_.bias ? slots[inputs_[2]] : at::Tensor());
   }
 
   runtime::StepKind kind() const override { return runtime::StepKind::kLibrary; }
-  std::string describe() const override { return fmt::format("cuBLASLt product {} -> {}", shape_.text(), output_); }
+  std::string describe() const override {
+    if (product_) return fmt::format("cuBLASLt product {} -> {}", shape_.text(), output_);
+    return fmt::format("libtorch's product {}x{}x{} -> {}", shape_.rows, shape_.depth, shape_.columns, output_);
+  }
 
  private:
   static at::Tensor matrix_of(const at::Tensor& tensor, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t step) {
@@ -195,12 +212,14 @@ class Splitter {
 void split_biases(Program& program) { Splitter(program).run(); }
 
 void claim_products(const Program& program, std::vector<LibraryKernel>& claims) {
+  const Uses uses(program);
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
-    const auto product = match_product(program, index);
+    const auto product = match_any(program, index);
     if (!product) continue;
-    FastProduct fast = fastest_product(product->shape, program.device.index());
-    if (!fast.product) continue;
+    FastProduct fast;
+    if (is_type_served(program.graph.type_of(product->output).dtype)) fast = fastest_product(product->shape, program.device.index());
+    if (!fast.product && !is_large_result(program, uses, product->output)) continue;
     LibraryKernel kernel;
     kernel.nodes = {index};
     kernel.inputs = {product->input, product->weight};

@@ -33,7 +33,10 @@ Driver load() {
   find(library, driver.update_node, DYNRUN_TEXT(cuGraphExecKernelNodeSetParams));
   find(library, driver.update_copy, DYNRUN_TEXT(cuGraphExecMemcpyNodeSetParams));
   find(library, driver.add_kernel, DYNRUN_TEXT(cuGraphAddKernelNode));
+  find(library, driver.node_launch, DYNRUN_TEXT(cuGraphKernelNodeGetParams));
   find(library, driver.current_context, DYNRUN_TEXT(cuCtxGetCurrent));
+  driver.function_parameter = reinterpret_cast<decltype(driver.function_parameter)>(dlsym(library, DYNRUN_TEXT(cuFuncGetParamInfo)));
+  driver.kernel_parameter = reinterpret_cast<decltype(driver.kernel_parameter)>(dlsym(library, DYNRUN_TEXT(cuKernelGetParamInfo)));
   return driver;
 }
 

@@ -20,7 +20,11 @@ struct Driver {
   decltype(&cuGraphExecKernelNodeSetParams) update_node;
   decltype(&cuGraphExecMemcpyNodeSetParams) update_copy;
   decltype(&cuGraphAddKernelNode) add_kernel;
+  decltype(&cuGraphKernelNodeGetParams) node_launch;
   decltype(&cuCtxGetCurrent) current_context;
+  // Since CUDA 12.4; null in earlier drivers.
+  decltype(&cuFuncGetParamInfo) function_parameter;
+  decltype(&cuKernelGetParamInfo) kernel_parameter;
 
   /// Throws std::runtime_error where there is no driver.
   static const Driver& instance();

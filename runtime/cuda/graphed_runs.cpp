@@ -20,7 +20,6 @@ namespace {
 constexpr int kRunsBefore = 2;      // libraries choose and allocate in the first; what moves about shows in the second
 constexpr int kMostCaptures = 6;    // of one plan, for inputs that come to lie elsewhere
 constexpr std::int64_t kMostCopied = std::int64_t{64} << 20;  // bytes a run
-constexpr std::int64_t kLargeResult = std::int64_t{16} << 20;  // bytes: copying them takes longer than a launch
 constexpr std::size_t kMostBehind = 2;                         // actions behind a graph
 
 }  // namespace
@@ -237,9 +236,17 @@ void GraphedRuns::drop_graph() {
   copies_out_.clear();
   places_.clear();
   tail_reads_.clear();
+  moving_.reset();
 }
 
 bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
+  if (try_capture(inputs)) return true;
+  if (moved_ < 0) return false;
+  moved_ = -1;  // the tail runs behind the graph
+  return try_capture(inputs);
+}
+
+bool GraphedRuns::try_capture(c10::ArrayRef<at::Tensor> inputs) {
   drop_graph();
   std::vector<at::Tensor> given(inputs.begin(), inputs.end());
   places_.assign(inputs.size(), at::Tensor());
@@ -271,6 +278,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
     begun = false;
     pooled->graph->capture_end();
     if (is_empty(*pooled->graph)) return false;
+    if (moved_ >= 0) moving_.emplace(tail_ends_);
     replace_memsets(pooled->graph->raw_cuda_graph(), plan_.device.index());
     pooled->graph->instantiate();
   } catch (const std::exception& error) {
@@ -280,7 +288,7 @@ bool GraphedRuns::capture(c10::ArrayRef<at::Tensor> inputs) {
     return false;
   }
   if (!can_hand_out(*frame, given)) return false;
-  note_tail_reads(*frame);
+  if (moved_ < 0) note_tail_reads(*frame);
   // The memory between inputs and results is the next graph's too.
   for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
     const auto slot = static_cast<SlotId>(i);
@@ -309,6 +317,22 @@ void GraphedRuns::capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c
     if (!is_copied_out(slot) || !result.defined() || result.layout() != c10::kStrided || extent_of(result) == 0) continue;
     const at::Tensor some = empty_as(result);
     copies_out_.emplace_back(slot, capture_copy(some.mutable_data_ptr(), result.const_data_ptr(), extent_of(result), handle));
+  }
+  if (moved_ >= 0) capture_tail(frame, handle);
+}
+
+/// The tail's one action, once for each address that its result may lie at.
+void GraphedRuns::capture_tail(Frame& frame, CUstream stream) {
+  const graph::TensorType& type = plan_.slots[static_cast<std::size_t>(moved_)].type;
+  const Slots before = frame.slots;  // the action releases some
+  tail_ends_[0] = last_captured(stream);
+  for (std::size_t i = 0; i < MovableCall::kCaptures; ++i) {
+    void* address = reinterpret_cast<void*>(MovableCall::kAddresses[i]);
+    frame.slots = before;
+    frame.slots[moved_] = at::for_blob(address, type.sizes).strides(type.strides).target_device(type.device).options(at::TensorOptions(type.dtype).device(type.device)).make_tensor();
+    work_.run(frame, tail_, plan_.actions.size());
+    TORCH_CHECK(frame.slots[moved_].const_data_ptr() == address, "a library chose where its result lies");
+    tail_ends_[i + 1] = last_captured(stream);
   }
 }
 
@@ -351,6 +375,7 @@ void GraphedRuns::find_tail() {
     if (copied < kLargeResult) continue;
     tail_ = first;
     for (std::size_t i = 0; i < begins.size(); ++i) tail_makes_[i] = begins[i] != kNever && begins[i] >= first && plan_.slots[i].kind != SlotKind::kInput && plan_.slots[i].kind != SlotKind::kConstant;
+    moved_ = movable_result();
     return;
   }
 }
@@ -371,6 +396,15 @@ bool GraphedRuns::can_be_tail(std::size_t first, const std::vector<std::size_t>&
   return true;
 }
 
+/// The one value that the tail makes, by one library's call into memory that it is given; else -1.
+SlotId GraphedRuns::movable_result() const {
+  if (tail_ + 1 != plan_.actions.size() || plan_.actions[tail_].step->kind() != StepKind::kLibrary) return -1;
+  const auto made = std::find(tail_makes_.begin(), tail_makes_.end(), true);
+  if (made == tail_makes_.end() || std::count(tail_makes_.begin(), tail_makes_.end(), true) != 1) return -1;
+  const auto slot = static_cast<SlotId>(made - tail_makes_.begin());
+  return plan_.slots[static_cast<std::size_t>(slot)].kind == SlotKind::kFresh ? slot : -1;
+}
+
 /// Values from before the tail, and views of them. Inputs are the run's.
 void GraphedRuns::note_tail_reads(const Frame& frame) {
   std::vector<bool> read(plan_.slots.size(), false);
@@ -387,7 +421,7 @@ void GraphedRuns::note_tail_reads(const Frame& frame) {
 }
 
 void GraphedRuns::run_tail(Frame& frame, c10::ArrayRef<at::Tensor> inputs) {
-  if (tail_ == plan_.actions.size()) return;
+  if (tail_ == plan_.actions.size() || moved_ >= 0) return;
   for (const auto& [slot, tensor] : tail_reads_) {
     if (!frame.slots[slot].defined()) frame.slots[slot] = tensor;
   }
@@ -481,6 +515,13 @@ std::unique_ptr<Frame> GraphedRuns::prepare_results(c10::ArrayRef<at::Tensor> in
   if (plan_.below_autograd && !plan_.mode.inference) below.emplace();
   for (SlotId slot : results_) {
     const SlotPlan& plan = plan_.slots[static_cast<std::size_t>(slot)];
+    if (slot == moved_) {
+      frame->slots[slot] = empty(plan.type);
+      const auto address = reinterpret_cast<std::uint64_t>(frame->slots[slot].mutable_data_ptr());
+      if (address % MovableCall::kAlignment != 0) return nullptr;
+      moving_->move(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()), address);
+      continue;
+    }
     if (tail_makes_[static_cast<std::size_t>(slot)]) continue;
     if (plan.kind == SlotKind::kInput) {
       frame->slots[slot] = inputs[static_cast<std::size_t>(plan.index)];

@@ -3,19 +3,25 @@
 //
 // A graph holds addresses. An input that lies where it lay when the graph was made is read there; one that moves about is copied
 // into a place of the graph's own. Results leave in memory of their own: the graph's is written again by its next run. Where only
-// generated kernels touch an input or a result, nothing is copied: they are given its address before the launch. Where a library's
-// product makes a large result at the very end, it runs behind the graph, into memory of the run's own.
+// generated kernels touch an input or a result, nothing is copied: they are given its address before the launch. So is a library's
+// product that makes a large result at the very end, where its kernels tell how they come by the address (movable_call.h); else it runs
+// behind the graph, into memory of the run's own.
 
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/movable_call.h"
 #include "runtime/frame.h"
 #include "runtime/plan.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace dynrun::runtime::cuda {
+
+constexpr std::int64_t kLargeResult = std::int64_t{16} << 20;  // bytes: copying them takes longer than a launch
 
 struct PooledGraph;
 
@@ -40,6 +46,9 @@ class GraphedRuns {
  private:
   bool is_new_address(c10::ArrayRef<at::Tensor> inputs);
   bool capture(c10::ArrayRef<at::Tensor> inputs);
+  bool try_capture(c10::ArrayRef<at::Tensor> inputs);
+  void capture_tail(Frame& frame, CUstream stream);
+  SlotId movable_result() const;
   void capture_work(Frame& frame, c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> given, const c10::Stream& stream);
   bool is_copied_out(SlotId slot) const;
   void drop_graph();
@@ -64,6 +73,9 @@ class GraphedRuns {
   std::vector<SlotId> results_;         // the slots that outputs are made of, each once
   std::size_t tail_ = 0;                // the first action that runs behind the graph
   std::vector<bool> tail_makes_;        // by slot
+  SlotId moved_ = -1;                   // the tail's result, where the graph holds the tail
+  std::array<CUgraphNode, MovableCall::kCaptures + 1> tail_ends_{};  // while it is captured
+  std::optional<MovableCall> moving_;
   std::vector<std::pair<SlotId, at::Tensor>> tail_reads_;  // what it reads of the graph's memory, which these do not own
   bool gives_inputs_ = false;           // some results are inputs
   std::vector<const void*> addresses_;  // of the inputs: in the last run, then in the graph

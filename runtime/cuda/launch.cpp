@@ -17,8 +17,9 @@ std::vector<void*> parameters_of(const Launch& launch) {
   return parameters;
 }
 
-/// The node that the stream's next one would wait for: the launch just made.
-CUgraphNode last_node(CUstream stream) {
+}  // namespace
+
+CUgraphNode last_captured(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUgraphNode* nodes = nullptr;
   std::size_t count = 0;
@@ -27,14 +28,12 @@ CUgraphNode last_node(CUstream stream) {
   return nodes[0];
 }
 
-}  // namespace
-
 void launch(const Launch& launch, int device) {
   std::vector<void*> parameters = parameters_of(launch);
   const c10::Device on(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
   auto* stream = static_cast<CUstream>(c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getStream(on).native_handle());
   check(Driver::instance().launch(launch.function, launch.blocks, 1, 1, launch.across, launch.behind, 1, 0, stream, parameters.data(), nullptr), "launching a kernel");
-  if (log_of_thread != nullptr) log_of_thread->launches.push_back({last_node(stream), launch});
+  if (log_of_thread != nullptr) log_of_thread->launches.push_back({last_captured(stream), launch});
 }
 
 void CapturedLaunch::update(CUgraphExec exec) const {
@@ -52,7 +51,7 @@ void CapturedLaunch::update(CUgraphExec exec) const {
 
 CapturedCopy capture_copy(void* to, const void* from, std::size_t bytes, CUstream stream) {
   check(Driver::instance().copy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream), "copying a tensor");
-  return {last_node(stream), to, from, bytes};
+  return {last_captured(stream), to, from, bytes};
 }
 
 void CapturedCopy::update(CUgraphExec exec) const {

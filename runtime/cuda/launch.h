@@ -23,6 +23,9 @@ constexpr std::uintptr_t kAlignment = 16;  // bytes of the widest access
 /// On the current stream of the current device.
 void launch(const Launch& launch, int device);
 
+/// The node that ends what a stream has captured: that of the launch just made. Throws c10::Error where there is no single one.
+CUgraphNode last_captured(CUstream stream);
+
 /// A launch as a node of a graph.
 struct CapturedLaunch {
   CUgraphNode node = nullptr;
