@@ -52,6 +52,11 @@ bool is_refusing(const Engine& engine) {
   return false;
 }
 
+/// Whether torch.cond or its like is at work there: torch.compile has all of it in its graph.
+bool is_in_operator(const trace::Break& met) {
+  return std::any_of(met.callers.begin(), met.callers.end(), [](const graph::SourceLine& line) { return line.function == "HigherOrderOperator.__call__"; });
+}
+
 /// Where the program is, told of a break in a library.
 std::string called_from(const trace::Break& met) {
   if (is_own(met.line)) return "";
@@ -76,7 +81,7 @@ Ruling rule_on(const Engine& engine, const vm::Machine& machine, const trace::Br
   const int asked_for = engine.fullgraph_at(machine);
   if (asked_for == Scope::kMustNotBreak) return Ruling::kRefused;
   if (engine.options().fullgraph) return in_constructor ? Ruling::kBreaks : rule_on_program(met);
-  return asked_for == Scope::kAsTorch && met.in_torch ? Ruling::kRefused : Ruling::kBreaks;
+  return asked_for == Scope::kAsTorch && met.in_torch && !is_in_operator(met) ? Ruling::kRefused : Ruling::kBreaks;
 }
 
 vm::Activation* asked_in(const Engine& engine, const vm::Machine& machine) {

@@ -75,6 +75,11 @@ TORCH_LIBRARY_IMPL(dynrun, CompositeExplicitAutograd, library) {
   library.impl("fix_storage", fix_storage);
   library.impl("require_normal", require_normal);
 }
+// Tensors without contents, of back ends that trace: NumPy does not see them.
+TORCH_LIBRARY_IMPL(dynrun, Meta, library) {
+  library.impl("fix_storage", [](const at::Tensor&) {});
+  library.impl("require_normal", [](const at::Tensor&, const at::Tensor&) {});
+}
 
 bool may_be_array(const at::Tensor& tensor) {
   const bool plain = tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() && !tensor.requires_grad() && !tensor._is_zerotensor();

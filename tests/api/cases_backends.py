@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 import dynrun
+import numpy as np
 import torch
 from support import Graphs, raises, same
 
@@ -579,3 +580,45 @@ def test_metadata_holds_at_each_size():
         f = torch.compile(plain, backend=told)
         for n in (3, 4, 5, 6):
             same(f(torch.ones(n, 2)), plain(torch.ones(n, 2)))
+
+
+def test_what_tracing_back_ends_cannot_trace():
+    """Sizes that data decides, LSTMs that learn, NumPy's views, branches of torch.cond that learn: eager's results with AOTAutograd and inductor."""
+    x = torch.arange(6.0)
+    for function in (lambda x: x[x > 2] * 2, lambda x: x * x.sum().item(), lambda x: x.nonzero() + 1):
+        fast = dynrun.compile(function, backend="inductor")
+        for _ in range(2):
+            same(fast(x), function(x))
+
+    model = torch.nn.LSTM(4, 5)
+    fast, x = torch.compile(model, backend="aot_eager"), torch.ones(2, 3, 4)
+    for _ in range(3):
+        model.zero_grad()
+        fast(x)[0].sum().backward()
+        got = [parameter.grad.clone() for parameter in model.parameters()]
+        model.zero_grad()
+        model(x)[0].sum().backward()
+        same(got, [parameter.grad for parameter in model.parameters()])
+
+    def by_array(x):
+        return torch.from_numpy(np.sqrt(x.numpy())) * 2
+
+    fast = torch.compile(by_array, backend="aot_eager")
+    for _ in range(3):
+        same(fast(torch.ones(3)), torch.full((3,), 2.0))
+
+    def chooses(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)) + 1
+
+    fast = torch.compile(chooses, backend="eager", fullgraph=True)
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        fast(x).sum().backward()
+        same(x.grad, torch.ones(3).cos())
+
+
+def test_torchs_own_explanation():
+    from torch._dynamo.backends.debugging import ExplainWithBackend
+    explained = ExplainWithBackend("eager")
+    torch.compile(lambda x: x.sin() + 1, backend=explained)(torch.ones(3))
+    assert explained.output().graph_count == 1 and explained.output().op_count == 2

@@ -239,6 +239,37 @@ def check_streams(dynrun, device):
     return f"{wrong} of {len(results)} calls are wrong" if wrong else ""
 
 
+LARGE = {
+    "linear": lambda x, w, b: functional.linear(torch.relu(x) + 1, w),
+    "linear with a bias": lambda x, w, b: functional.linear(torch.relu(x) + 1, w, b),
+    "product": lambda x, w, b: torch.mm(torch.tanh(x[0]), w.t()),
+    "two results": lambda x, w, b: (functional.linear(torch.relu(x), w), x.sum()),
+    "result that is read": lambda x, w, b: (lambda y: (y, y.sum()))(functional.linear(torch.relu(x), w)),
+    "view of the result": lambda x, w, b: functional.linear(torch.relu(x), w).view(8, 256, 75, 80),
+}
+
+
+def check_large_results(dynrun, device):
+    """A product that makes a large result at the very end: each call's lies in memory of its own, and stays as it was."""
+    if device == "cpu":
+        return ""
+    wrong = []
+    for dtype in FLOATS:
+        w, b = torch.randn(6000, 256, device=device, dtype=dtype), torch.randn(6000, device=device, dtype=dtype)
+        for name, function in LARGE.items():
+            compiled, kept = dynrun.compile(function), []
+            for _ in range(8):
+                x = torch.randn(8, 256, 256, device=device, dtype=dtype)
+                got = compiled(x, w, b)
+                with dynrun.disable():
+                    kept.append((got, function(x, w, b)))
+            try:
+                torch.testing.assert_close([got for got, _ in kept], [expected for _, expected in kept], rtol=2e-2, atol=0.5 if dtype in HALVES else 1e-3)
+            except AssertionError as error:
+                wrong.append(f"{name}, {dtype}: {error}")
+    return "; ".join(wrong)
+
+
 def main():
     import dynrun
 
@@ -249,6 +280,7 @@ def main():
         results = [(name, check(dynrun, *case)) for name, *case in cases(device) if wanted in name]
         results.append(("inputs that move", check_moving(dynrun, device)))
         results.append(("several streams", check_streams(dynrun, device)))
+        results.append(("large results", check_large_results(dynrun, device)))
     for name, problem in results:
         passed, failed = passed + (not problem), failed + bool(problem)
         if problem:

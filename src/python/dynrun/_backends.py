@@ -1,5 +1,6 @@
 """Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
 
+import contextlib
 import copy
 import functools
 import importlib.metadata
@@ -111,14 +112,38 @@ def errors_are_suppressed():
 
 
 def compiled_by(compiler, keywords, module, inputs):
+    note_reason(module)
     try:
-        code = compiler(module, list(inputs), **keywords)
+        with traceable(module):
+            code = compiler(module, list(inputs), **keywords)
         if not callable(code):
             raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
         return code
     except Exception as error:
         from torch._dynamo.exc import BackendCompilerFailed
         raise BackendCompilerFailed(compiler, error, None).with_traceback(error.__traceback__) from None
+
+
+def note_reason(module):
+    """What torch's own ExplainWithBackend asks a graph for."""
+    if "torch._dynamo.output_graph" in sys.modules:
+        from torch._dynamo.output_graph import GraphCompileReason
+        module.compile_subgraph_reason = GraphCompileReason("dynrun", [], graph_break=False)
+
+
+@contextlib.contextmanager
+def traceable(module):
+    """AOTAutograd cannot differentiate oneDNN's LSTM, which torch.compile shows no back end: it is traced as the operators that it is made of."""
+    import torch
+    if not any(node.op == "call_function" and getattr(node.target, "_opname", "") == "lstm" for node in module.graph.nodes):
+        yield
+        return
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def graphs_traced():
@@ -181,7 +206,12 @@ def lower_inductor(settings, description, inputs):
     module = dynrun._part("_fx").graph_module(description, inputs)
 
     def make(values):
-        with dynrun._part("_fx").quiet():
+        with dynrun._part("_fx").quiet(), traceable(module):
             return compile_fx(copy.deepcopy(module), list(values), config_patches=settings)
 
-    return ForEachChoice(make, inputs, make(inputs))
+    try:
+        return ForEachChoice(make, inputs, make(inputs))
+    except Exception as error:
+        if not decides_by_data(error) and not errors_are_suppressed():
+            raise
+        return lower_eager(description, inputs)  # torch.compile has a graph break there

@@ -68,6 +68,7 @@ def install():
                 return compile(fn, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
             return decorate
         import dynrun
+        assert dynamic in (None, True, False), f"dynamic is None, True or False, not {dynamic!r}"
         found = settings()
         if (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops."):
             return model  # torch.cond and its kin have Dynamo look at what they then run: it runs as it is
