@@ -4,6 +4,7 @@
 #include "guards/torch_python.h"
 #include "python/text.h"
 #include "trace/recorder.h"
+#include "vm/hook.h"
 
 #include <torch/csrc/Dtype.h>
 
@@ -231,7 +232,7 @@ Flow Recorder::call_python(vm::Activation& activation, const Instruction& in, Ca
   find_level(site);
   if (auto copied = deep_copy(activation, in, site)) return *copied;
   bool apart = limits_.apart && limits_.apart->count(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))) != 0;
-  if (apart && vm::current_machine() == &machine_) return cut(BreakId::k_opaque_call, callable_name(site.callee));
+  if ((apart || vm::is_displaced()) && vm::current_machine() == &machine_) return cut(BreakId::k_opaque_call, callable_name(site.callee));
   if (!learn_function_defaults(site.callee)) return cut(BreakId::k_unknown_object, "default arguments of " + callable_name(site.callee));
   if (!vm::Machine::is_inlinable(site.callee)) {
     int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(site.callee))->co_flags;

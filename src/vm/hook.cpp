@@ -68,6 +68,12 @@ bool sees_frames() {
   return the_hook.installed && installed == reinterpret_cast<void*>(&hook);
 }
 
+bool is_displaced() {
+  static PyInterpreterState* const interpreter = PyInterpreterState_Main();
+  const _PyFrameEvalFunction installed = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+  return installed != &_PyEval_EvalFrameDefault && reinterpret_cast<void*>(installed) != reinterpret_cast<void*>(&hook);
+}
+
 PlainFrames::PlainFrames() : off_(sees_frames() && the_hook.policy != FramePolicy::kAll && !the_hook.stress && dynrun_is_only_thread()) {
   if (!off_) return;
   dynrun_set_hook(nullptr);

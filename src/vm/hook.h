@@ -7,6 +7,9 @@ namespace dynrun::vm {
 /// what C code calls there nobody sees, and nothing may be recorded.
 bool sees_frames();
 
+/// Whether another one's evaluator stands where CPython hands frames over: torch._dynamo at work, which has to see the calls that are made now.
+bool is_displaced();
+
 /// While it lives CPython runs new frames itself and inlines their calls: for library code that a replay calls and that nobody would
 /// record. Does nothing where a second thread has frames, or where every frame is to run in the VM.
 class PlainFrames {

@@ -10,6 +10,7 @@
 
 #include "bytecode/code.h"
 #include "python/frame.h"
+#include "vm/hook.h"
 
 #include <Python.h>
 
@@ -135,13 +136,13 @@ class Machine {
   /// Clears the top frame and drops it without a result (a replayed segment's exit has fewer frames than its entry had).
   void drop_top();
 
-  /// A Python function whose code is no generator, coroutine or async generator.
+  /// A Python function whose code is no generator, coroutine or async generator, and that no other evaluator is to see.
   static bool is_inlinable(PyObject* callable) {
     if (!PyFunction_Check(callable)) return false;
     auto* function = reinterpret_cast<PyFunctionObject*>(callable);
     if (function->vectorcall != _PyFunction_Vectorcall) return false;
     int flags = reinterpret_cast<PyCodeObject*>(function->func_code)->co_flags;
-    return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+    return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) && !is_displaced();
   }
 };
 

@@ -142,6 +142,25 @@ def test_keep():
         assert ran.stdout.strip() == expected, (option, ran)
 
 
+def test_kept_graphs_are_run():
+    """In hot code, too, calls go by way of what torch.compile made."""
+    code = """
+import torch
+calls = []
+def back_end(module, inputs):
+    return lambda *values: calls.append(1) or module.forward(*values)
+inner = torch.compile(lambda x: x.sin() + 1, backend=back_end)
+def hot(x):
+    return inner(x * 2) + 1
+for _ in range(8):
+    hot(torch.ones(3))
+print(len(calls))
+"""
+    for option in ("--vm=auto", "--vm=all"):
+        ran = subprocess.run([os.environ.get("DYNRUN", sys.executable), "--torch-compile=keep", option, "-c", code], capture_output=True, text=True)
+        assert ran.stdout.strip() == "8", (option, ran)
+
+
 def test_fullgraph_of_what_dynrun_breaks_at():
     """Where torch.compile finds no break, dynrun's own are none of the script's business."""
     class Twice(torch.autograd.Function):

@@ -11,6 +11,7 @@ SILENT = {"verbose", "log_file_name", "cache_size_limit", "recompile_limit", "ac
           "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "inline_inbuilt_nn_modules", "force_parameter_static_shapes", "optimize_ddp",
           "specialize_int", "specialize_float", "guard_nn_modules", "allow_empty_graphs", "fail_on_recompile_limit_hit", "fail_on_cache_limit_hit", "allow_unspec_int_on_nn_module"}
 told = set()
+dynamos = {}  # functions of torch._dynamo that others stand for
 
 
 def settings():
@@ -54,6 +55,19 @@ def served_already(model):
         getattr(module, "_WARNINGS_SHOWN", set()).add("flex_attention_performance")
 
 
+def is_of_dynamo(model):
+    """torch.cond and its kin have Dynamo look at what they then run: it makes arguments of what functions read besides theirs, so that it
+    is differentiated. Without gradients the others than flex_attention need none of it."""
+    import torch
+    of_operators = (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops.")
+    return of_operators and torch.is_grad_enabled() or getattr(model, "__name__", "") == "_flex_attention_hop_wrapper"
+
+
+def by_dynamo(model, backend, fullgraph, dynamic):
+    import torch._dynamo  # noqa: F401 - serve_dynamo() follows
+    return dynamos["optimize"](backend, nopython=fullgraph, dynamic=dynamic)(model)
+
+
 def install():
     """Puts dynrun's in the place of torch.compile."""
     import torch
@@ -70,8 +84,10 @@ def install():
         import dynrun
         assert dynamic in (None, True, False), f"dynamic is None, True or False, not {dynamic!r}"
         found = settings()
+        if is_of_dynamo(model):
+            return by_dynamo(model, backend, fullgraph, dynamic)
         if (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops."):
-            return model  # torch.cond and its kin have Dynamo look at what they then run: it runs as it is
+            return model
         refused = (mode is not None and options is not None) or (mode is not None and mode not in dynrun._part("_backends").MODES) or not callable(model)
         if refused or disable or is_off(found) or torch.compiler.is_exporting():
             return original(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
@@ -132,6 +148,7 @@ def serve_dynamo():
         return set_stance(stance)
 
     optimize, optimize_assert = dynamo.optimize, dynamo.optimize_assert
+    dynamos["optimize"] = optimize
 
     @functools.wraps(optimize)
     def optimize_here(backend="inductor", *, nopython=False, disable=False, dynamic=None, **hooks):
