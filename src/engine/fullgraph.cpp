@@ -52,9 +52,11 @@ bool is_refusing(const Engine& engine) {
   return false;
 }
 
-/// Whether torch.cond or its like is at work there: torch.compile has all of it in its graph.
+/// Whether torch.cond or its like is at work there, perhaps by way of Dynamo: torch.compile has all of it in its graph.
 bool is_in_operator(const trace::Break& met) {
-  return std::any_of(met.callers.begin(), met.callers.end(), [](const graph::SourceLine& line) { return line.function == "HigherOrderOperator.__call__"; });
+  return std::any_of(met.callers.begin(), met.callers.end(), [](const graph::SourceLine& line) {
+    return line.function == "HigherOrderOperator.__call__" || line.function == "_TorchDynamoContext.__call__.<locals>.compile_wrapper";
+  });
 }
 
 /// Where the program is, told of a break in a library.
