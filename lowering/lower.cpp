@@ -15,6 +15,7 @@
 #include "lowering/unsized_kernel.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #ifdef DYNRUN_CUDA
 #include "lowering/gpu/kernel_step.h"
@@ -154,6 +155,14 @@ bool measures_products(const Program& program) {
 }
 #endif
 
+/// Of a node that two calls took over, either would do the work.
+void require_disjoint(const std::vector<LibraryKernel>& claims) {
+  std::unordered_set<std::int32_t> claimed;
+  for (const LibraryKernel& claim : claims) {
+    for (std::int32_t node : claim.nodes) TORCH_CHECK(claimed.insert(node).second, "node ", node, " is taken over twice");
+  }
+}
+
 /// `claims`: what a variant takes over.
 std::vector<Unit> units_of(Program& program, std::vector<LibraryKernel> claims = {}) {
   if (!program.for_gpu()) claims = claim_library_kernels(program);
@@ -161,6 +170,7 @@ std::vector<Unit> units_of(Program& program, std::vector<LibraryKernel> claims =
   if (measures_products(program)) gpu::claim_products(program, claims);
 #endif
   if (!program.pretended) claim_unsized_chains(program, claims);
+  require_disjoint(claims);
   std::stable_sort(claims.begin(), claims.end(), [](const LibraryKernel& a, const LibraryKernel& b) { return a.nodes.back() < b.nodes.back(); });
   return schedule(program, std::move(claims));
 }

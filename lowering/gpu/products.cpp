@@ -211,12 +211,16 @@ class Splitter {
 
 void split_biases(Program& program) { Splitter(program).run(); }
 
+static bool is_claimed(const std::vector<LibraryKernel>& claims, std::int32_t node) {
+  return std::any_of(claims.begin(), claims.end(), [&](const LibraryKernel& claim) { return std::find(claim.nodes.begin(), claim.nodes.end(), node) != claim.nodes.end(); });
+}
+
 void claim_products(const Program& program, std::vector<LibraryKernel>& claims) {
   const Uses uses(program);
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     const auto product = match_any(program, index);
-    if (!product) continue;
+    if (!product || is_claimed(claims, index)) continue;
     FastProduct fast;
     if (is_type_served(program.graph.type_of(product->output).dtype)) fast = fastest_product(product->shape, program.device.index());
     if (!fast.product && !is_large_result(program, uses, product->output)) continue;

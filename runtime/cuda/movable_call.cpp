@@ -10,7 +10,7 @@
 namespace dynrun::runtime::cuda {
 namespace {
 
-constexpr std::size_t kMostNodes = 8;  // of one call
+constexpr std::size_t kMostNodes = 32;  // of one call
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
 [[noreturn]] void refuse(const char* why) { throw std::runtime_error(std::string("a library's call cannot be moved: ") + why); }

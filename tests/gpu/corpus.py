@@ -246,6 +246,7 @@ LARGE = {
     "two results": lambda x, w, b: (functional.linear(torch.relu(x), w), x.sum()),
     "result that is read": lambda x, w, b: (lambda y: (y, y.sum()))(functional.linear(torch.relu(x), w)),
     "view of the result": lambda x, w, b: functional.linear(torch.relu(x), w).view(8, 256, 75, 80),
+    "oddly many features": lambda x, w, b: functional.linear(torch.relu(x) + 1, w.view(-1)[:5999 * 256].view(5999, 256)),
 }
 
 
