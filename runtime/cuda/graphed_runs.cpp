@@ -463,9 +463,9 @@ bool GraphedRuns::patch(SlotId slot, const at::Tensor& tensor) {
 /// The copy's node is given new addresses where they are new.
 void GraphedRuns::move(CapturedCopy& copy, void* to, const void* from) {
   if (copy.to == to && copy.from == from) return;
-  copy.to = to;
-  copy.from = from;
-  copy.update(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()));
+  const CapturedCopy moved{copy.node, to, from, copy.bytes};
+  moved.update(reinterpret_cast<CUgraphExec>(graph_->graph->raw_cuda_graph_exec()));
+  copy = moved;
 }
 
 void GraphedRuns::update_launches() {

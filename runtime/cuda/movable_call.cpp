@@ -21,10 +21,11 @@ std::vector<CUgraphNode> chain(CUgraphNode before, CUgraphNode last) {
   for (CUgraphNode node = last; node != before;) {
     if (nodes.size() == kMostNodes) refuse("it is many kernels");
     nodes.insert(nodes.begin(), node);
-    std::size_t count = 1;
+    std::size_t count = 0;
+    if (cudaGraphNodeGetDependencies(node, nullptr, nullptr, &count) != cudaSuccess || count != 1) refuse("its kernels are no chain");
     cudaGraphEdgeData edge{};
     CUgraphNode earlier = nullptr;
-    if (cudaGraphNodeGetDependencies(node, &earlier, &edge, &count) != cudaSuccess || count != 1) refuse("its kernels are no chain");
+    if (cudaGraphNodeGetDependencies(node, &earlier, &edge, &count) != cudaSuccess) refuse("its kernels are no chain");
     node = earlier;
   }
   return nodes;
@@ -141,7 +142,7 @@ MovableCall::MovableCall(const std::array<CUgraphNode, kCaptures + 1>& ends) {
 
 void MovableCall::move(CUgraphExec exec, std::uint64_t to) {
   if (to == at_) return;
-  at_ = to;
+  at_ = 0;  // the driver may refuse one of several
   for (Kernel& kernel : kernels_) {
     for (const Place& place : kernel.places) {
       const std::uint64_t word = to + place.offset;
@@ -149,6 +150,7 @@ void MovableCall::move(CUgraphExec exec, std::uint64_t to) {
     }
     kernel.update(exec);
   }
+  at_ = to;
 }
 
 void MovableCall::Kernel::update(CUgraphExec exec) {

@@ -17,7 +17,7 @@ class MovableCall {
  public:
   static constexpr std::size_t kCaptures = 3;
   /// Where no memory need be, as nothing runs while it is captured.
-  static constexpr std::array<std::uint64_t, kCaptures> kAddresses = {0x1000'0000'0000, 0x1123'4567'8000, 0x1abc'def1'2000};
+  static constexpr std::array<std::uint64_t, kCaptures> kAddresses = {0x1000'0000'0200, 0x1123'4567'8600, 0x1abc'def1'2a00};
   static constexpr std::uint64_t kAlignment = 512;  // of these, as of all that the allocator gives
 
   /// `ends`: the graph's last node before the calls, and the last of each call. The graph keeps the first call alone. Throws

@@ -55,7 +55,8 @@ bool is_refusing(const Engine& engine) {
 /// Whether torch.cond or its like is at work there, perhaps by way of Dynamo: torch.compile has all of it in its graph.
 bool is_in_operator(const trace::Break& met) {
   return std::any_of(met.callers.begin(), met.callers.end(), [](const graph::SourceLine& line) {
-    return line.function == "HigherOrderOperator.__call__" || line.function == "_TorchDynamoContext.__call__.<locals>.compile_wrapper";
+    return (line.function == "HigherOrderOperator.__call__" && line.file.ends_with("/torch/_ops.py")) ||
+           (line.function == "_TorchDynamoContext.__call__.<locals>.compile_wrapper" && line.file.ends_with("/torch/_dynamo/eval_frame.py"));
   });
 }
 

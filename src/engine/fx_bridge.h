@@ -11,7 +11,7 @@ namespace dynrun::engine {
 ///   inputs   numbers of values
 ///   nodes    (operator, overload, arguments, keywords, outputs, return_lengths, mode, source) each, as graph::Node has them
 ///   outputs  numbers of values, None for an undefined tensor
-///   sources  (file, function, line, index of the caller or -1, path and class of the module whose call it is, or "") each
+///   sources  (file, function, line, index of the caller or -1, path and class of the module whose call it is, as "name@address", or "") each
 /// In arguments a value is a tuple of its number (of None where it is undefined), a list is a list, all else is a constant.
 /// Trailing arguments that are the schema's defaults are left out. Null with a Python error set where a constant has no form
 /// in Python.

@@ -126,6 +126,44 @@ def test_where_operators_come_from():
     assert lines[0] == ["x = layer(x)", "return self.fc(x).relu()"] and lines[4] == ["return x.sin()"], lines
 
 
+def test_odd_classes_of_modules():
+    """Classes that are looked through for where operators come from: no code of theirs runs, and what only looks like a module's call is none."""
+    class Meta(type):
+        def __getattribute__(self, name):
+            if name == "__module__":
+                raise RuntimeError("asked")
+            return super().__getattribute__(name)
+
+    class Odd(torch.nn.Module, metaclass=Meta):
+        pass
+
+    class Weird(torch.nn.Module):
+        def forward(self, x):
+            return x.tan()
+
+    def namesake(operator):
+        class Same(torch.nn.Module):
+            def forward(self, x):
+                return operator(x)
+        return Same
+
+    class Other:
+        @classmethod
+        def call(cls, x):
+            return x.sin()
+
+        call.__func__.__qualname__ = "Module._call_impl"
+        call.__func__.__code__ = call.__func__.__code__.replace(co_qualname="Module._call_impl")
+
+    Weird.__module__ = 3
+    first, second = namesake(torch.sin), namesake(torch.cos)
+    modules = [first(), second(), Weird()]
+    graphs = Graphs()
+    dynrun.compile(lambda x: Other.call(x) + modules[0](x) + modules[1](x) + modules[2](x), backend=graphs)(torch.ones(2))
+    found = [type_ for node in graphs.modules[0].graph.nodes if node.op == "call_function" for _, type_ in node.meta["nn_module_stack"].values()]
+    assert found == [first, second, Weird], found
+
+
 def test_gradients_flow():
     for backend in ("eager", Graphs()):
         model = torch.nn.Linear(3, 2)
@@ -599,6 +637,9 @@ def test_what_tracing_back_ends_cannot_trace():
         model.zero_grad()
         model(x)[0].sum().backward()
         same(got, [parameter.grad for parameter in model.parameters()])
+
+    for n in (2, 5, 2, 3):
+        same(fast(torch.ones(n, 3, 4)), model(torch.ones(n, 3, 4)))
 
     def by_array(x):
         return torch.from_numpy(np.sqrt(x.numpy())) * 2

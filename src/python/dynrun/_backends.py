@@ -1,6 +1,5 @@
 """Back ends: what turns a recorded graph into code. Each is a function `lower(description, inputs)` as the engine calls it."""
 
-import contextlib
 import copy
 import functools
 import importlib.metadata
@@ -71,6 +70,8 @@ def lower_by(compiler, keywords, description, inputs):
             module = dynrun._part("_fx").graph_module(description, values, sizes)
         return compiled_by(compiler, keywords, module, values)
 
+    if not is_shown(description):
+        return lower_eager(description, inputs)
     try:
         if is_for_many(description, inputs):
             return for_all(compiler, keywords, description, inputs, for_these)
@@ -114,8 +115,7 @@ def errors_are_suppressed():
 def compiled_by(compiler, keywords, module, inputs):
     note_reason(module)
     try:
-        with traceable(module):
-            code = compiler(module, list(inputs), **keywords)
+        code = compiler(module, list(inputs), **keywords)
         if not callable(code):
             raise TypeError(f"back end {getattr(compiler, '__name__', compiler)!r} gave a {type(code).__name__} instead of a callable")
         return code
@@ -131,19 +131,10 @@ def note_reason(module):
         module.compile_subgraph_reason = GraphCompileReason("dynrun", [], graph_break=False)
 
 
-@contextlib.contextmanager
-def traceable(module):
-    """AOTAutograd cannot differentiate oneDNN's LSTM, which torch.compile shows no back end: it is traced as the operators that it is made of."""
-    import torch
-    if not any(node.op == "call_function" and getattr(node.target, "_opname", "") == "lstm" for node in module.graph.nodes):
-        yield
-        return
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
+def is_shown(description):
+    """Whether a back end is to see the graph: LSTMs that learn torch.compile shows to none, as AOTAutograd cannot differentiate oneDNN's."""
+    learns = any(isinstance(type_, tuple) and type_[4] for _, type_ in description["values"])
+    return not (learns and any(node[0] == "aten::lstm" for node in description["nodes"]))
 
 
 def graphs_traced():
@@ -202,11 +193,13 @@ def inductor_settings(mode, options):
 
 def lower_inductor(settings, description, inputs):
     """The graph runs as it is where inductor cannot."""
+    if not is_shown(description):
+        return lower_eager(description, inputs)
     from torch._inductor.compile_fx import compile_fx
     module = dynrun._part("_fx").graph_module(description, inputs)
 
     def make(values):
-        with dynrun._part("_fx").quiet(), traceable(module):
+        with dynrun._part("_fx").quiet():
             return compile_fx(copy.deepcopy(module), list(values), config_patches=settings)
 
     try:

@@ -88,19 +88,19 @@ def inner_path(path, arguments, others, variables):
 
 def module_entry(path, class_name, code):
     """Of a module's call, as torch.compile has it in `nn_module_stack`: {key: ("L['self'].layer.0", the class)}."""
-    name = value_name(path, code)
-    scope = "G" if name.startswith("globals") else "L"
-    root, rest = re.match(r"(\w+)(.*)", name).groups()
-    full = f"{scope}['{root}']{rest}"
+    root, rest = re.match(r"(\w*)(.*)", value_name(path, code)).groups()
+    is_local = path.startswith(("args[", "kwargs[", "frame.")) or root in code.co_varnames
+    full = f"{'L' if is_local else 'G'}['{root}']{rest}"
     return {re.sub(r"\W+", "_", full).strip("_"): (full, module_class(class_name))}
 
 
-def module_class(name):
-    """The class of modules with this full name, which may be one inside of a function; its name where it is gone."""
+def module_class(text):
+    """The class of modules with this full name and address; its name where it is gone. No code of metaclasses runs."""
+    name, address = text.rsplit("@", 1)
     waiting = [torch.nn.Module]
     while waiting:
         found = waiting.pop()
-        if f"{found.__module__}.{found.__qualname__}" == name:
+        if id(found) == int(address, 16) and name.endswith("." + type.__dict__["__qualname__"].__get__(found)):
             return found
         waiting += type.__subclasses__(found)
     return name

@@ -48,9 +48,14 @@ def dynamic_of(dynamic, found):
     return dynamic
 
 
+def module_name(model):
+    name = getattr(model, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
 def served_already(model):
     """flex_attention warns where it does not see that torch.compile was called with it."""
-    module = sys.modules.get(getattr(model, "__module__", None) or "")
+    module = sys.modules.get(module_name(model))
     if getattr(module, "__name__", None) == "torch.nn.attention.flex_attention":
         getattr(module, "_WARNINGS_SHOWN", set()).add("flex_attention_performance")
 
@@ -59,7 +64,7 @@ def is_of_dynamo(model):
     """torch.cond and its kin have Dynamo look at what they then run: it makes arguments of what functions read besides theirs, so that it
     is differentiated. Without gradients the others than flex_attention need none of it."""
     import torch
-    of_operators = (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops.")
+    of_operators = module_name(model).startswith("torch._higher_order_ops.")
     return of_operators and torch.is_grad_enabled() or getattr(model, "__name__", "") == "_flex_attention_hop_wrapper"
 
 
@@ -86,7 +91,7 @@ def install():
         found = settings()
         if is_of_dynamo(model):
             return by_dynamo(model, backend, fullgraph, dynamic)
-        if (getattr(model, "__module__", None) or "").startswith("torch._higher_order_ops."):
+        if module_name(model).startswith("torch._higher_order_ops."):
             return model
         refused = (mode is not None and options is not None) or (mode is not None and mode not in dynrun._part("_backends").MODES) or not callable(model)
         if refused or disable or is_off(found) or torch.compiler.is_exporting():
