@@ -156,22 +156,24 @@ class Builder:
 
     def trace(self, node):
         if self.source >= 0:
-            if self.source not in self.stacks:
-                self.stacks[self.source] = self.stack(self.source)
-            node.stack_trace, modules = self.stacks[self.source]
+            lines, modules = self.stack(self.source)
+            shown = [line for line in lines if not line[0].startswith(TORCH)] or lines
+            node.stack_trace = "".join(f'  File "{file}", line {line}, in {function}\n    {linecache.getline(file, line).strip()}\n' for file, function, line in shown)
             node.meta["nn_module_stack"] = dict(modules)
 
     def stack(self, source):
-        """The lines that lead to an operator, those of torch's own files left out where others remain, and the modules whose calls they are in."""
-        lines, modules = [], {}
-        while source >= 0:
-            file, function, line, source, path, class_name = self.sources[source]
+        """The lines that lead to an operator, and the modules whose calls they are in. Each caller is looked at once."""
+        if source < 0:
+            return [], {}
+        if source not in self.stacks:
+            file, function, line, caller, path, class_name = self.sources[source]
+            lines, modules = self.stack(caller)
             if not file.startswith("<dynrun>/"):
-                lines.insert(0, (file, function, line))
+                lines = [*lines, (file, function, line)]
             if path:
-                modules = {**dynrun._part("_names").module_entry(path, class_name, self.code), **modules}
-        shown = [line for line in lines if not line[0].startswith(TORCH)] or lines
-        return "".join(f'  File "{file}", line {line}, in {function}\n    {linecache.getline(file, line).strip()}\n' for file, function, line in shown), modules
+                modules = {**modules, **dynrun._part("_names").module_entry(path, class_name, self.code)}
+            self.stacks[source] = lines, modules
+        return self.stacks[source]
 
 
 class Modes:
