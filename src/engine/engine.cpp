@@ -634,11 +634,15 @@ void Engine::count_replay(trace::Segment& segment, std::uint64_t ticks) {
   note_met(segment_rows_[at], segment_ticks_[at], met_);
   segment_rows_[at].replays++;
   if (!segment.timed) return;
-  segment_ticks_[at].all += ticks;
-  segment_ticks_[at].code += std::exchange(segment.code_ticks, 0);
-  if (segment.code.executable) {
-    segment_rows_[at].kernels = segment.code.executable->kernel_count();
-    segment_rows_[at].library_calls = segment.code.executable->extern_count();
+  Ticks& spent = segment_ticks_[at];
+  spent.all += ticks;
+  if (const std::uint64_t code = std::exchange(segment.code_ticks, 0); code > 0) {
+    spent.code += code;
+    spent.of_timed_code += ticks;
+    if (segment.code.executable) {
+      segment_rows_[at].kernels = segment.code.executable->kernel_count();
+      segment_rows_[at].library_calls = segment.code.executable->extern_count();
+    }
   }
 }
 
@@ -693,7 +697,7 @@ void Engine::forget_segments() {
 
 void Engine::measure(bool on) {
   measures_ = on;
-  trace::outside_hook() = on ? +[] { the_engine->outside_.count(); } : nullptr;
+  trace::outside_hook = on ? +[](std::uint32_t operators) { return the_engine->outside_.count(operators); } : nullptr;
   for (auto& [code, entries] : entries_) {
     for (auto& entry : entries) {
       for (auto& segment : entry->segments) segment->timed = on;
@@ -704,7 +708,8 @@ void Engine::measure(bool on) {
 report::SegmentPlace Engine::segment_row(std::size_t at) const {
   report::SegmentPlace row = segment_rows_[at];
   row.microseconds = clock_.microseconds(segment_ticks_[at].all);
-  row.code_microseconds = clock_.microseconds(segment_ticks_[at].code);
+  const Ticks& spent = segment_ticks_[at];
+  if (spent.of_timed_code > 0) row.code_microseconds = row.microseconds * static_cast<double>(spent.code) / static_cast<double>(spent.of_timed_code);
   return row;
 }
 

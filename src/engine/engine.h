@@ -246,7 +246,8 @@ class Engine final : public vm::Engine {
   std::vector<report::SegmentPlace> segment_rows_;
   std::vector<report::GraphBreak> break_rows_;
   struct Ticks {
-    std::uint64_t all = 0, code = 0;
+    std::uint64_t all = 0;
+    std::uint64_t code = 0, of_timed_code = 0;  // of the replays whose code was timed: their code, and all of them
     std::uint64_t met = 0;  // when it was first met since the last reset, in order
   };
   std::vector<Ticks> segment_ticks_, break_ticks_;

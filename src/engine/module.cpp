@@ -36,7 +36,9 @@ PyObject* call_apart(PyObject*, PyObject* const* arguments, Py_ssize_t count, Py
 }
 
 PyObject* measure(PyObject*, PyObject* on) {
-  engine()->measure(PyObject_IsTrue(on) == 1);
+  const bool reported = PyObject_IsTrue(on) == 1;
+  engine()->measure(reported);
+  trace::count_on_this_thread(reported);
   return none();
 }
 
@@ -76,7 +78,7 @@ PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongL
 PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},
                          {"_apart", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_apart)), METH_FASTCALL | METH_KEYWORDS, nullptr},
-                         {"_measure", measure, METH_O, "Whether times are taken, as they are where a report is asked for."},
+                         {"_measure", measure, METH_O, "Whether times are taken and operators counted, as they are where a report is asked for."},
                          {"_stats", stats_text, METH_NOARGS, nullptr},
                          {"_call_class", call_class, METH_O, "The class of a C callable or of a tensor's attribute: see trace/callables.h."},
                          {"_operator_count", operator_count, METH_NOARGS, "Top-level operators on the threads that count, since the start."},

@@ -1,13 +1,18 @@
 #include "engine/outside.h"
 
-#include "python/frame.h"
+#include "report/clock.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 
 namespace dynrun::engine {
 
 namespace {
+
+/// So many operators of a thread each are looked at.
+constexpr std::uint32_t kExact = 4096;
 
 /// A string's text without a Python call: the GIL may not be held. Only ASCII has its text in place.
 std::string_view plain_text(PyObject* string) {
@@ -29,48 +34,105 @@ std::ptrdiff_t unit_of(const python::Frame* frame) { return frame->previous_inst
 
 }  // namespace
 
-bool& OutsideOperators::ignored() {
-  thread_local bool ignored = false;
-  return ignored;
+/// Calls on a thread's stack, from the innermost to the program's own: by where each of them stands.
+struct OutsideOperators::Chain {
+  static constexpr std::size_t kMost = 12;
+  std::array<const std::uint16_t*, kMost> at{};
+  std::size_t depth = 0;
+  Row* row = nullptr;
+
+  bool is_of(const python::Frame* frame) const {
+    const python::Frame* own = nullptr;
+    for (std::size_t i = 0; i < depth; i++) {
+      if (frame == nullptr || frame->previous_instruction != at[i]) return false;
+      own = std::exchange(frame, python_frame(frame->previous));
+    }
+    return own != nullptr && own->code->co_qualname == row->name;
+  }
+};
+
+struct OutsideOperators::Found {
+  static constexpr std::size_t kMost = 64;
+  std::array<Function, kMost> functions{};
+  std::array<Chain, kMost> chains{};
+  bool ignored = false;
+  std::uint32_t looks = 0;
+
+  Function& function_at(const PyCodeObject* code) { return functions[(reinterpret_cast<std::uintptr_t>(code) >> 5) % kMost]; }
+  Chain& chain_at(const std::uint16_t* instruction) { return chains[(reinterpret_cast<std::uintptr_t>(instruction) >> 2) % kMost]; }
+  static Found& here() {
+    thread_local constinit Found found;
+    return found;
+  }
+};
+
+bool& OutsideOperators::ignored() { return Found::here().ignored; }
+
+OutsideOperators::Function OutsideOperators::function_of(const PyCodeObject* code) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto [at, fresh] = library_.try_emplace(code->co_filename, false);
+  if (fresh) at->second = report::is_library(std::string(plain_text(code->co_filename)));
+  return {code, code->co_filename, code->co_qualname, at->second, plain_text(code->co_qualname) == "_engine_run_backward"};
 }
 
-void OutsideOperators::count() {
-  if (ignored()) return;
-  const python::Frame* innermost = current_frame();
-  if (innermost == nullptr) return;
-  const bool backward = plain_text(innermost->code->co_qualname) == "_engine_run_backward";
+OutsideOperators::Row& OutsideOperators::row_of(const Key& key, const python::Frame& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto is_library = [&](const python::Frame* frame) {
-    auto [at, fresh] = library_.try_emplace(frame->code->co_filename, false);
-    if (fresh) at->second = report::is_library(std::string(plain_text(frame->code->co_filename)));
-    return at->second;
+  Row*& row = index_[key];
+  if (row != nullptr && row->name == frame.code->co_qualname) return *row;
+  const report::Place place{std::string(plain_text(frame.code->co_filename)), python::line_of(&frame), std::string(plain_text(frame.code->co_qualname))};
+  row = &rows_.emplace_back(frame.code->co_qualname, report::OutsideLine{place, key.backward, 0});
+  return *row;
+}
+
+std::uint32_t OutsideOperators::count(std::uint32_t operators) {
+  Found& found = Found::here();
+  const python::Frame* innermost = found.ignored ? nullptr : current_frame();
+  if (innermost == nullptr) return 0;
+  Chain& chain = found.chain_at(innermost->previous_instruction);
+  Row& row = chain.is_of(innermost) ? *chain.row : find(innermost, found, chain);
+  row.count.fetch_add(operators, std::memory_order_relaxed);
+  return report::distance(++found.looks, kExact);
+}
+
+OutsideOperators::Row& OutsideOperators::find(const python::Frame* innermost, Found& found, Chain& chain) {
+  auto known = [&](const python::Frame* frame) -> const Function& {
+    PyCodeObject* code = frame->code;
+    Function& function = found.function_at(code);
+    if (function.code != code || function.file != code->co_filename || function.name != code->co_qualname) function = function_of(code);
+    return function;
   };
+  const bool backward = known(innermost).runs_backward;
   const python::Frame* own = innermost;
-  while (own && is_library(own)) own = python_frame(own->previous);
-  if (own == nullptr) own = innermost;
-  auto [at, fresh] = index_.try_emplace({own->code, unit_of(own), backward}, rows_.size());
-  if (fresh || rows_[at->second].name != own->code->co_qualname) {
-    at->second = rows_.size();
-    const report::Place place{std::string(plain_text(own->code->co_filename)), python::line_of(own), std::string(plain_text(own->code->co_qualname))};
-    rows_.push_back({own->code->co_qualname, {place, backward, 0}});
-  }
-  rows_[at->second].line.count++;
+  std::size_t depth = 0;
+  auto pass = [&](const python::Frame* frame) {
+    if (depth < Chain::kMost) chain.at[depth] = frame->previous_instruction;
+    depth++;
+  };
+  for (; own && known(own).is_library; own = python_frame(own->previous)) pass(own);
+  const bool is_own = own != nullptr;
+  if (is_own) pass(own);
+  else own = innermost;
+  Row& row = row_of({own->code, unit_of(own), backward}, *own);
+  chain.row = &row;
+  chain.depth = is_own && depth <= Chain::kMost ? depth : 0;
+  return row;
 }
 
 void OutsideOperators::reset() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  index_.clear();
-  rows_.clear();
+  for (Row& row : rows_) row.count = 0;
 }
 
 std::vector<report::OutsideLine> OutsideOperators::lines() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<report::OutsideLine> lines;
   for (const Row& row : rows_) {
+    const std::uint64_t count = row.count.load(std::memory_order_relaxed);
+    if (count == 0) continue;
     auto same = [&](const report::OutsideLine& line) { return line.place.is_line_of(row.line.place) && line.backward == row.line.backward; };
     auto known = std::find_if(lines.begin(), lines.end(), same);
-    if (known == lines.end()) lines.push_back(row.line);
-    else known->count += row.line.count;
+    if (known == lines.end()) known = lines.insert(known, row.line);
+    known->count += count;
   }
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
   return lines;

@@ -1,8 +1,11 @@
 #pragma once
 // Operators that ran outside of segments, by the line of the program that led to them; for reports.
 
+#include "python/frame.h"
 #include "report/report.h"
 
+#include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -12,8 +15,9 @@ namespace dynrun::engine {
 
 class OutsideOperators {
  public:
-  /// An operator runs on this thread, with the GIL or without: what is read of the thread's own frames does not change meanwhile.
-  void count();
+  /// An operator runs on this thread, with the GIL or without: what is read of the thread's own frames does not change meanwhile. It
+  /// stands for as many as that. Gives how many of the thread's next ones need not be looked at.
+  std::uint32_t count(std::uint32_t operators);
   void reset();
   /// Most frequent first.
   std::vector<report::OutsideLine> lines() const;
@@ -31,11 +35,24 @@ class OutsideOperators {
   struct Row {
     const void* name;  // of the function: another code object may come to lie at the address
     report::OutsideLine line;
+    std::atomic<std::uint64_t> count{0};
   };
+  /// What is known of a code object, until another one comes to lie at its address.
+  struct Function {
+    const void *code = nullptr, *file = nullptr, *name = nullptr;
+    bool is_library = false, runs_backward = false;
+  };
+  struct Chain;
+  struct Found;  // what a thread has found last
+
+  Row& find(const python::Frame* innermost, Found& found, Chain& chain);
+
+  Function function_of(const PyCodeObject* code);
+  Row& row_of(const Key& key, const python::Frame& frame);
 
   mutable std::mutex mutex_;
-  std::map<Key, std::size_t> index_;
-  std::vector<Row> rows_;
+  std::map<Key, Row*> index_;
+  std::deque<Row> rows_;  // stay: threads know where they are
   std::unordered_map<const void*, bool> library_;  // by the address of a file's name
 };
 

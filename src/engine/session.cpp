@@ -126,7 +126,11 @@ class Session::Busy {
 };
 
 void Session::close_gap() {
-  if (gap_break_ >= 0) engine_.count_gap(std::exchange(gap_break_, -1), report::ticks() - gap_start_);
+  if (gap_break_ >= 0) close_gap(report::ticks());
+}
+
+void Session::close_gap(std::uint64_t now) {
+  if (gap_break_ >= 0) engine_.count_gap(std::exchange(gap_break_, -1), now - gap_start_);
 }
 
 void Session::open_gap(std::int32_t break_row, std::uint64_t now) {
@@ -264,8 +268,11 @@ Decision Session::probe() {
   }
   Entry& entry = engine_.entry_at(base_, machine_.top);
   if (runs_plain(entry)) {
-    close_gap();
-    if (engine_.measures()) open_gap(entry.plain_break, report::ticks());
+    if (gap_break_ >= 0 || engine_.measures()) {
+      const std::uint64_t now = report::ticks();
+      close_gap(now);
+      if (engine_.measures()) open_gap(entry.plain_break, now);
+    }
     step(entry.plain_steps);
     return Decision::kResume;
   }
@@ -635,20 +642,23 @@ trace::ReplayResult Session::replay_quietly(trace::Segment& segment, std::vector
 }
 
 Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& registers, trace::Inputs inputs, trace::ShapePlan* plan) {
-  close_gap();
+  std::uint64_t start = segment.timed || gap_break_ >= 0 ? report::ticks() : 0;
+  close_gap(start);
   trace::Code& code = plan ? plan->code : segment.code;
   if (plan) {
     engine_.prepare_plan(segment, *plan, inputs.tensors());
+    if (segment.timed) start = report::ticks();
   } else {
-    if (!code.lowered) engine_.lower(code, *segment.graph, inputs.tensors());
+    const bool fresh = !code.lowered;
+    if (fresh) engine_.lower(code, *segment.graph, inputs.tensors());
     engine_.refresh_folded(code, *segment.graph, inputs.tensors());
+    if (fresh && segment.timed) start = report::ticks();
   }
   const bool by_operators = plan != nullptr && !code.lowered;
   const auto began = by_operators ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   bool returned = false;
   engine_.count_edge(last_row_, segment.row, last_break_);
   engine_.make_code_of(segment);
-  const std::uint64_t start = segment.timed ? report::ticks() : 0;
   switch (replay_quietly(segment, registers, std::move(inputs), code, &returned)) {
     case trace::ReplayResult::kDone: break;
     case trace::ReplayResult::kFailed:

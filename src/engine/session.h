@@ -56,6 +56,7 @@ class Session final : public vm::Observer {
   void step(int count);
   /// Recorded code goes on, or this session ends: what lay behind the last replay's break is over.
   void close_gap();
+  void close_gap(std::uint64_t now);
   /// The break of that row has been met, `now` (report/clock.h).
   void open_gap(std::int32_t break_row, std::uint64_t now);
   /// Whether a recording, which was a turn of a loop from its head on, ended at the same head.

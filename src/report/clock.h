@@ -18,6 +18,28 @@ inline std::uint64_t ticks() {
 #endif
 }
 
+/// How many of a thing to let pass until the next one is looked at, where all of them would cost too much: none of the first few, then
+/// four to eleven, in no order that a program's own could match.
+inline std::uint32_t distance(std::uint32_t taken, std::uint32_t exact) { return taken <= exact ? 0 : 4 + (taken * 0x9E3779B9u >> 29); }
+
+/// Which runs of one piece of code are timed: all that take long; of those that looking at the clock would make longer, the first
+/// few and then one in eight, at no fixed distance.
+class Sampler {
+ public:
+  bool takes() {
+    if (left_ == 0) return true;
+    --left_;
+    return false;
+  }
+  /// How long the run was that it took.
+  void took(std::uint64_t ticks) { left_ = ticks >= kLong ? 0 : distance(++taken_, kFirst); }
+
+ private:
+  static constexpr std::uint64_t kLong = 50'000;
+  static constexpr std::uint32_t kFirst = 16;
+  std::uint32_t left_ = 0, taken_ = 0;
+};
+
 /// Turns ticks into microseconds, by the time since it was made.
 class Clock {
  public:

@@ -1,7 +1,6 @@
 #include "trace/run_code.h"
 
 #include "python/gil.h"
-#include "report/clock.h"
 #include "runtime/random_state.h"
 #include "runtime/undo_log.h"
 #include "trace/operator_keys.h"
@@ -146,6 +145,7 @@ struct Run {
   std::shared_ptr<runtime::Executable> executable;
   bool careful;    // an operator may raise where outside tensors have been written
   bool is_first;   // outside tensors are written, and this executable has not run on copies yet
+  bool timed = false;
   std::uint64_t ticks = 0;
   std::vector<c10::Warning> warnings = {};
   bool untouched = false;  // the warnings are of the run on copies
@@ -170,9 +170,9 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
     }
     if (run.is_first) run.executable = tried_on_copies(segment, std::move(run.executable), inputs, random);
     const AutocastCache cache(segment.sets_autocast && segment.state.autocast_nesting == 0);
-    const std::uint64_t start = segment.timed ? report::ticks() : 0;
+    const std::uint64_t start = run.timed ? report::ticks() : 0;
     outputs = run.executable->run(inputs);
-    if (segment.timed) run.ticks = report::ticks() - start;
+    if (run.timed) run.ticks = report::ticks() - start;
     run.warnings = std::move(note.warnings);
     if (verify && segment.drawn_from.empty()) verify_outputs(segment.graph, copies, outputs);
     return Ended::kWell;
@@ -191,6 +191,13 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
   return Ended::kFailed;
 }
 
+bool takes_time(Segment& segment) { return segment.timed && segment.code_sampler.takes(); }
+
+void note_time(const Run& run, Segment& segment) {
+  segment.code_ticks = run.ticks;
+  if (run.timed) segment.code_sampler.took(run.ticks);
+}
+
 /// Has no GIL. Null where the operators raise too, or cannot be run again.
 std::shared_ptr<runtime::Executable> run_instead(const Run& run, const Segment& segment, const std::vector<at::Tensor>& inputs, const runtime::RandomState& random, bool verify, std::vector<at::Tensor>& outputs) {
   random.restore();
@@ -202,7 +209,7 @@ std::shared_ptr<runtime::Executable> run_instead(const Run& run, const Segment& 
 /// The segment's operators, with the casts that torch has kept of weights. (Nothing to verify: of copies it has none.)
 ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const std::vector<at::Tensor>& inputs, const runtime::RandomState& random, std::vector<at::Tensor>& outputs) {
   if (!segment.kept_casts) segment.kept_casts = runtime::make_replayer(segment.graph);
-  Run run{segment.kept_casts, segment.writes_outside, false};
+  Run run{segment.kept_casts, segment.writes_outside, false, takes_time(segment)};
   bool done = false;
   {
     const python::NoGil released;
@@ -210,6 +217,7 @@ ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const st
     if (done) match_traits(segment, inputs, outputs);
     else random.restore();
   }
+  note_time(run, segment);
   if (done && state == WeightCasts::State::kLearning) segment.weight_casts.learn(inputs);
   if (done && !show(run.warnings)) return ReplayResult::kRaised;
   return done ? ReplayResult::kDone : ReplayResult::kFailed;
@@ -226,7 +234,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
   const std::shared_ptr<runtime::Executable> taken = code.executable;
   const bool writes_compiled = segment.writes_outside && segment.backend == 0 && !taken->replays_operators();
   const bool warned_before = code.failed && segment.writes_outside;  // Python has to see the next warning in its place
-  Run run{taken, ((code.untried || code.unproven) && !taken->undoes()) || warned_before, writes_compiled && code.rehearsed.lock() != taken};
+  Run run{taken, ((code.untried || code.unproven) && !taken->undoes()) || warned_before, writes_compiled && code.rehearsed.lock() != taken, takes_time(segment)};
   Ended ended;
   bool anew = false;  // in the VM: the warning has to come from there
   std::shared_ptr<runtime::Executable> instead;
@@ -238,7 +246,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
     if (instead || (ended == Ended::kWell && !anew)) match_traits(segment, inputs, outputs);
   }
   if (ended == Ended::kRaised) return ReplayResult::kRaised;
-  segment.code_ticks += run.ticks;
+  note_time(run, segment);
   const bool lowered_anew = code.executable != taken;
   if (run.is_first && !lowered_anew) code.rehearsed = code.executable = run.executable;
   if (ended == Ended::kWell) code.untried = false;

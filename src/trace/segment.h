@@ -8,6 +8,7 @@
 #include "guards/program.h"
 #include "graph/graph.h"
 #include "graph/intervals.h"
+#include "report/clock.h"
 #include "runtime/executable.h"
 #include "runtime/random_state.h"
 #include "trace/inputs.h"
@@ -214,7 +215,8 @@ struct Segment {
   std::uint64_t operators = 0, frames = 0;  // what one replay stands for
   LineLog lines;                            // whose numbers guards and host values bear
   std::int32_t row = -1, break_row = -1;    // the engine's notes of it, and of the break that ends it
-  std::uint64_t code_ticks = 0;             // that its code ran (report/clock.h), where `timed`
+  report::Sampler code_sampler;             // which runs of its code are timed, where `timed`
+  std::uint64_t code_ticks = 0;             // that its code ran in this replay (report/clock.h); 0: it was not timed
   bool timed = false;
   bool replayed = false;     // at least once
   bool failed_once = false;  // --stress=guards

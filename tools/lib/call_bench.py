@@ -14,7 +14,7 @@ import time
 
 import harness
 
-TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES")}
+TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES"), "outside": ("outside_cases", "CASES")}
 BATCH_SECONDS = 0.004   # one timing, about
 FIRST_CALLS = 6
 
