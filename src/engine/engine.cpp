@@ -101,7 +101,7 @@ struct NotOfProgram {
     OutsideOperators::ignored() = ignored;
     Scope::here() = outside;
     vm::counters().frames_cpython = frames;
-    trace::operator_count().fetch_sub(trace::operator_count().load() - operators);
+    trace::count_operators(static_cast<std::int64_t>(operators - trace::operator_count()));
   }
   NotOfProgram(const NotOfProgram&) = delete;
   NotOfProgram& operator=(const NotOfProgram&) = delete;
@@ -109,7 +109,7 @@ struct NotOfProgram {
   const Quiet quiet;
   const bool ignored = std::exchange(OutsideOperators::ignored(), true);
   const Scope outside = std::exchange(Scope::here(), Scope());
-  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count().load();
+  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count();
 };
 
 /// What measuring might have chosen gives what the operators give, or the program ends.
@@ -721,7 +721,7 @@ report::GraphBreak Engine::break_row(std::size_t at) const {
 
 report::Report Engine::report() const {
   report::Report report = report_;
-  report.operators_total = trace::operator_count().load() - operators_before_ + replayed_operators_ - replayed_before_;
+  report.operators_total = trace::operator_count() - operators_before_ + replayed_operators_ - replayed_before_;
   report.frames_vm = vm::counters().frames_vm;
   report.frames_cpython = vm::counters().frames_cpython;
   report.frames_handed_over = vm::counters().handed_over;
@@ -746,7 +746,7 @@ void Engine::reset_report() {
   clock_ = report::Clock();
   outside_.reset();
   replayed_before_ = replayed_operators_;
-  operators_before_ = trace::operator_count().load();
+  operators_before_ = trace::operator_count();
   vm::counters() = {};
 }
 

@@ -117,7 +117,7 @@ void Loops::consider_running() {
   }
 }
 
-std::uint64_t Loops::uncaptured() const { return trace::operator_count().load() - engine_.recorded_operators(); }
+std::uint64_t Loops::uncaptured() const { return trace::operator_count() - engine_.recorded_operators(); }
 
 void Loops::measure(Loop& loop) {
   stop_measuring();

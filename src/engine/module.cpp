@@ -73,7 +73,7 @@ PyObject* source(PyObject*, PyObject* name) {
 
 PyObject* call_class(PyObject*, PyObject* callable) { return PyUnicode_FromString(trace::class_name(trace::classify(callable).call_class)); }
 
-PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count().load()); }
+PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count()); }
 
 PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},

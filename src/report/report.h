@@ -105,7 +105,7 @@ struct LeftFunction {
 struct OutsideLine {
   Place place;  // the innermost line of the program's own that led to them
   bool backward = false;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // of a thread's first few thousand exactly, then by sample
 };
 
 /// Code that was recorded so often that it is recorded no more: it is another one on most calls.

@@ -30,6 +30,15 @@ struct Counted<Operator, Result(Arguments...)> {
   }
 };
 
+/// These are called for every tensor that becomes a list or an array. Nearly all are given as they are, which is no operator.
+at::Tensor resolve_conj(c10::DispatchKeySet keys, const at::Tensor& self) {
+  return calls_here.only_count() && !self.is_conj() ? self : Counted<at::_ops::resolve_conj>::call(keys, self);
+}
+
+at::Tensor resolve_neg(c10::DispatchKeySet keys, const at::Tensor& self) {
+  return calls_here.only_count() && !self.is_neg() ? self : Counted<at::_ops::resolve_neg>::call(keys, self);
+}
+
 /// Operators by their names in at::_ops.
 #define DYNRUN_COMMON_OPERATORS(X) \
   X(add_Tensor) X(add_Scalar) X(add__Tensor) X(add__Scalar) X(sub_Tensor) X(sub_Scalar) X(sub__Tensor) X(sub__Scalar) X(mul_Tensor) \
@@ -63,7 +72,7 @@ struct Counted<Operator, Result(Arguments...)> {
   X(_foreach_div_ScalarList) X(_foreach_div__ScalarList) X(_foreach_div_Tensor) X(_foreach_div__Tensor) X(_foreach_addcmul_Scalar) \
   X(_foreach_addcmul__Scalar) X(_foreach_addcdiv_Scalar) X(_foreach_addcdiv__Scalar) X(_foreach_addcdiv__ScalarList) \
   X(_foreach_addcmul__ScalarList) X(_foreach_sqrt) X(_foreach_sqrt_) X(_foreach_lerp__Scalar) X(_foreach_zero_) X(_foreach_norm_Scalar) \
-  X(_foreach_neg) X(_foreach_reciprocal_) X(_foreach_pow_Scalar) X(_foreach_pow_ScalarAndTensor) X(_foreach_copy_) X(_local_scalar_dense) X(resolve_conj) X(resolve_neg) X(is_nonzero) X(item)
+  X(_foreach_neg) X(_foreach_reciprocal_) X(_foreach_pow_Scalar) X(_foreach_pow_ScalarAndTensor) X(_foreach_copy_) X(_local_scalar_dense) X(is_nonzero) X(item)
 
 template <typename Operator>
 void count_unboxed(torch::Library& library) {
@@ -78,6 +87,8 @@ void count_common_operators(torch::Library& library) {
 #define DYNRUN_COUNT(name) count_unboxed<at::_ops::name>(library);
   DYNRUN_COMMON_OPERATORS(DYNRUN_COUNT)
 #undef DYNRUN_COUNT
+  library.impl("resolve_conj", TORCH_FN(resolve_conj));
+  library.impl("resolve_neg", TORCH_FN(resolve_neg));
 }
 
 #undef DYNRUN_COMMON_OPERATORS

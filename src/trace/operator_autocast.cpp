@@ -26,7 +26,7 @@ class WithKey {
 
 /// Runs the kernel of autocast: its casts and the operator that it calls are recorded, not itself.
 void OperatorRecorder::call_casting(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack* stack, std::size_t first) {
-  operator_count().fetch_sub(1, std::memory_order_relaxed);
+  count_operators(-1);
   const std::vector<at::Tensor> operands = tensors_of(*stack, first);
   const auto* outer = std::exchange(cast_operands_, &operands);
   try {
@@ -42,7 +42,7 @@ void OperatorRecorder::call_casting(const c10::OperatorHandle& op, c10::Dispatch
 
 /// A call of `aten::to` that autocast makes for the operator that is about to run.
 void OperatorRecorder::call_cast(const c10::OperatorHandle& op, torch::jit::Stack* stack, std::size_t first) {
-  operator_count().fetch_sub(1, std::memory_order_relaxed);
+  count_operators(-1);
   const at::Tensor from = (*stack)[first].toTensor();
   op.callBoxed(stack);
   const at::Tensor& cast = stack->back().toTensor();

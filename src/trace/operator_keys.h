@@ -25,7 +25,7 @@ struct CallsHere {
   OperatorRecorder* current = nullptr;  // records them
   bool inside = false;                  // they are inside of one that was called before
   bool counted = false;
-  std::uint32_t passed = 0, to_pass = 0;  // operators since the outside hook was called, and how many it lets pass
+  std::uint32_t passed = 0, to_pass = 0;  // operators that are not in `counted_operators` yet, and how many may stay so
   c10::DispatchKey* watched_casts = nullptr;
   const std::function<at::Tensor()>* given_cast = nullptr;
 
@@ -44,11 +44,12 @@ class CountedCall {
  public:
   /// On the thread that `calls` is of.
   explicit CountedCall(CallsHere& calls) : calls_(calls), inner_(kRecorderKey), outer_(std::exchange(calls.inside, true)) {
-    counted_operators.fetch_add(1, std::memory_order_relaxed);
-    const auto hook = outside_hook.load(std::memory_order_relaxed);
-    if (hook == nullptr || calls.current != nullptr) return;
-    if (calls.passed++ < calls.to_pass) return;
-    calls.to_pass = hook(std::exchange(calls.passed, 0));
+    const bool last = calls.passed++ >= calls.to_pass;
+    if (!last && calls.current == nullptr) return;
+    const auto hook = calls.current ? nullptr : outside_hook.load(std::memory_order_relaxed);
+    const std::uint32_t passed = std::exchange(calls.passed, 0);
+    counted_operators.fetch_add(passed, std::memory_order_relaxed);
+    calls.to_pass = hook ? hook(passed) : 0;
   }
   ~CountedCall() { calls_.inside = outer_; }
   CountedCall(const CountedCall&) = delete;

@@ -333,8 +333,9 @@ class PlainKeysScope {
 /// Whether this thread is inside an operator, or where none would be seen: Python code that implements one is not the program's.
 bool inside_operator();
 
-/// Counts every top-level operator on threads where `count_on_this_thread` switched it on.
-std::atomic<std::uint64_t>& operator_count();
+/// Top-level operators of threads where `count_on_this_thread` switched it on. (Of other threads the last few may be missing.)
+std::uint64_t operator_count();
+void count_operators(std::int64_t more);
 void count_on_this_thread(bool on = true);
 bool counts_on_this_thread();
 

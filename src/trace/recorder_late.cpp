@@ -434,7 +434,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   const bool real = whole || (tensor.is_floating_point() && !c10::isFloat8Type(tensor.scalar_type()));
   if (tensor.numel() != 1 || !real || tensor.is_meta() || (converts && tensor.requires_grad())) return std::nullopt;
   if (site.callee == reinterpret_cast<PyObject*>(&PyLong_Type) && !whole) return std::nullopt;
-  operator_count().fetch_add(1, std::memory_order_relaxed);
+  count_operators(1);
   return push_late(activation, asks ? method : site.callee, {object}, site.slots);
 }
 
@@ -448,7 +448,7 @@ Ref Recorder::number_of_bound(PyObject* bound) {
   Ref number = make_late(method, {bound}, 0);
   if (!number) return PyErr_Clear(), Ref();
   operators_.freeze(tensor);
-  operator_count().fetch_add(1, std::memory_order_relaxed);
+  count_operators(1);
   return number;
 }
 
