@@ -2,6 +2,11 @@
 
     dynrun tests/gpu/corpus.py cuda [TEXT]   each case under dynrun against eager; prints "N passed, N failed"
     dynrun tests/gpu/corpus.py cpu  [TEXT]   runs each case on the CPU, with `--dump=ptx` to see what the kernels would be on a GPU
+
+TEXT: only cases whose names hold it, or one of several texts with | between them. On a machine with a GPU also:
+
+    compute-sanitizer --tool memcheck --report-api-errors no --target-processes all dynrun tests/gpu/corpus.py cuda
+    compute-sanitizer --tool racecheck --target-processes all dynrun tests/gpu/corpus.py cuda "softmax float32"   (a slice at a time: it is slow)
 """
 
 import sys
@@ -274,14 +279,14 @@ def check_large_results(dynrun, device):
 def main():
     import dynrun
 
-    device, wanted = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    device, texts = sys.argv[1], sys.argv[2].split("|") if len(sys.argv) > 2 else [""]
+    wanted = lambda name: any(text in name for text in texts)  # noqa: E731
     torch.manual_seed(0)
     passed = failed = 0
     with torch.no_grad():
-        results = [(name, check(dynrun, *case)) for name, *case in cases(device) if wanted in name]
-        results.append(("inputs that move", check_moving(dynrun, device)))
-        results.append(("several streams", check_streams(dynrun, device)))
-        results.append(("large results", check_large_results(dynrun, device)))
+        results = [(name, check(dynrun, *case)) for name, *case in cases(device) if wanted(name)]
+        whole = {"inputs that move": check_moving, "several streams": check_streams, "large results": check_large_results}
+        results += [(name, test(dynrun, device)) for name, test in whole.items() if wanted(name)]
     for name, problem in results:
         passed, failed = passed + (not problem), failed + bool(problem)
         if problem:
