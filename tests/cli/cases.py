@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import pty
 import re
 import shutil
@@ -609,6 +610,14 @@ def explain_comes_last(folder):
     check(done.stdout.startswith("body\ndynrun: "), Result(done.stdout, "", done.returncode))
     result = dynrun("--explain=json", "-c", "0")
     check(json.loads(result.stderr)["graph_breaks"] == [], result)
+
+
+@slow
+def counted_operators(folder):
+    script = str(pathlib.Path(__file__).with_name("operators.py"))
+    same("-W", "ignore", script, options=(f"--explain=json:{folder}/report.json",))
+    report = json.loads((folder / "report.json").read_text())
+    check(sum(line["count"] for line in report["outside_operators"]) <= report["operators_total"] - report["operators_captured"], Result("", "", 0))
 
 
 @case
