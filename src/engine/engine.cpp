@@ -220,6 +220,7 @@ bool Engine::wants(python::Frame* frame) {
   // Inside an operator, or an audit or trace hook: not the program's own code.
   if (trace::inside_operator() || PyThreadState_Get()->tracing) return false;
   if (Session::recording_here()) return true;
+  trace::count_on_a_new_thread();
   if (disabled_depth() > 0) return false;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((frame->code->co_flags & kFunction) != kFunction) {

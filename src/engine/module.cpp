@@ -38,7 +38,7 @@ PyObject* call_apart(PyObject*, PyObject* const* arguments, Py_ssize_t count, Py
 PyObject* measure(PyObject*, PyObject* on) {
   const bool reported = PyObject_IsTrue(on) == 1;
   engine()->measure(reported);
-  trace::count_on_this_thread(reported);
+  trace::count_on_all_threads(reported);
   return none();
 }
 

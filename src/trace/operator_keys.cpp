@@ -19,6 +19,8 @@ namespace {
 
 constexpr c10::DispatchKey kKey = kRecorderKey;
 
+bool all_threads_count = false;
+
 /// What an operator is made of.
 void watch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - op.schema().arguments().size();
@@ -76,6 +78,15 @@ void count_on_this_thread(bool on) {
   calls_here.counted = on;
   c10::impl::tls_set_dispatch_key_included(kKey, on);
 }
+void count_on_all_threads(bool on) {
+  all_threads_count = on;
+  count_on_this_thread(on);
+}
+
+void count_on_a_new_thread() {
+  if (all_threads_count && !calls_here.counted && calls_here.current == nullptr) count_on_this_thread(true);
+}
+
 bool counts_on_this_thread() { return c10::impl::tls_is_dispatch_key_included(kKey); }
 
 RecordingScope::RecordingScope(OperatorRecorder* recorder)

@@ -333,10 +333,13 @@ class PlainKeysScope {
 /// Whether this thread is inside an operator, or where none would be seen: Python code that implements one is not the program's.
 bool inside_operator();
 
-/// Top-level operators of threads where `count_on_this_thread` switched it on. (Of other threads the last few may be missing.)
+/// Top-level operators of threads where it is switched on. (Of other threads the last few may be missing.)
 std::uint64_t operator_count();
 void count_operators(std::int64_t more);
 void count_on_this_thread(bool on = true);
+/// On this thread, and on each that runs Python code from now on (`count_on_a_new_thread`, which is called where it may do so, with the GIL).
+void count_on_all_threads(bool on = true);
+void count_on_a_new_thread();
 bool counts_on_this_thread();
 
 }  // namespace dynrun::trace
