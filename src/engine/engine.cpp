@@ -101,7 +101,7 @@ struct NotOfProgram {
     OutsideOperators::ignored() = ignored;
     Scope::here() = outside;
     vm::counters().frames_cpython = frames;
-    trace::count_operators(static_cast<std::int64_t>(operators - trace::operator_count()));
+    trace::count_operators(static_cast<std::int64_t>(operators - trace::operators_here()));
   }
   NotOfProgram(const NotOfProgram&) = delete;
   NotOfProgram& operator=(const NotOfProgram&) = delete;
@@ -109,7 +109,7 @@ struct NotOfProgram {
   const Quiet quiet;
   const bool ignored = std::exchange(OutsideOperators::ignored(), true);
   const Scope outside = std::exchange(Scope::here(), Scope());
-  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operator_count();
+  const std::uint64_t frames = vm::counters().frames_cpython, operators = trace::operators_here();
 };
 
 /// What measuring might have chosen gives what the operators give, or the program ends.

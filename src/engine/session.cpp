@@ -86,13 +86,13 @@ Session::Session(Engine& engine, vm::Machine& machine, vm::Activation& base, boo
       heat_key_(engine.heat_key(base.frame)), trial_key_(engine.trial_key(base.frame)),
       in_constructor_(engine.options().fullgraph && constructs(base.frame)) {
   generator_ = base.frame->owner == python::kOwnedByGenerator;
-  operators_before_ = trace::operator_count();
+  operators_before_ = trace::operators_here();
   if (machine.borrowed) turn_of_ = {&base, base.pc};
 }
 
 Session::~Session() = default;
 
-bool Session::ran_no_operator() const { return origin_.frames.back().second == 0 && operators_before_ == trace::operator_count(); }
+bool Session::ran_no_operator() const { return origin_.frames.back().second == 0 && operators_before_ == trace::operators_here(); }
 
 /// An error that is on its way, put aside.
 class KeptError {
@@ -402,7 +402,7 @@ bool Session::refuses(const trace::Break& met, const trace::Segment* segment) {
   const Ruling ruling = rule_on(engine_, machine_, met, in_constructor_);
   if (ruling == Ruling::kBreaks) return false;
   if (!first_break_) first_break_ = met;
-  const bool ran_operators = captured_ != 0 || (segment && segment->operators != 0) || operators_before_ != trace::operator_count();
+  const bool ran_operators = captured_ != 0 || (segment && segment->operators != 0) || operators_before_ != trace::operators_here();
   if (ruling == Ruling::kRefusedIfTensor && !ran_operators) return false;
   refuse(trace::Break(*first_break_));
   return true;

@@ -72,7 +72,8 @@ at::Tensor resolve_neg(c10::DispatchKeySet keys, const at::Tensor& self) {
   X(_foreach_div_ScalarList) X(_foreach_div__ScalarList) X(_foreach_div_Tensor) X(_foreach_div__Tensor) X(_foreach_addcmul_Scalar) \
   X(_foreach_addcmul__Scalar) X(_foreach_addcdiv_Scalar) X(_foreach_addcdiv__Scalar) X(_foreach_addcdiv__ScalarList) \
   X(_foreach_addcmul__ScalarList) X(_foreach_sqrt) X(_foreach_sqrt_) X(_foreach_lerp__Scalar) X(_foreach_zero_) X(_foreach_norm_Scalar) \
-  X(_foreach_neg) X(_foreach_reciprocal_) X(_foreach_pow_Scalar) X(_foreach_pow_ScalarAndTensor) X(_foreach_copy_) X(_local_scalar_dense) X(is_nonzero) X(item)
+  X(_foreach_neg) X(_foreach_reciprocal_) X(_foreach_pow_Scalar) X(_foreach_pow_ScalarAndTensor) X(_foreach_copy_) \
+  X(_local_scalar_dense) X(is_nonzero) X(item)
 
 template <typename Operator>
 void count_unboxed(torch::Library& library) {

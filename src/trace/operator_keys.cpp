@@ -53,7 +53,12 @@ TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, m) { count_common_operators(m
 
 std::uint64_t operator_count() { return counted_operators.load(std::memory_order_relaxed) + calls_here.passed; }
 
-void count_operators(std::int64_t more) { counted_operators.fetch_add(static_cast<std::uint64_t>(more), std::memory_order_relaxed); }
+std::uint64_t operators_here() { return calls_here.count; }
+
+void count_operators(std::int64_t more) {
+  calls_here.count += static_cast<std::uint64_t>(more);
+  counted_operators.fetch_add(static_cast<std::uint64_t>(more), std::memory_order_relaxed);
+}
 
 GivenCast::GivenCast(std::function<at::Tensor()> make)
     : make_(std::move(make)), included_(c10::impl::tls_is_dispatch_key_included(kKey)), excluded_(c10::impl::tls_is_dispatch_key_excluded(kKey)) {

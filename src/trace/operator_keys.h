@@ -25,6 +25,7 @@ struct CallsHere {
   OperatorRecorder* current = nullptr;  // records them
   bool inside = false;                  // they are inside of one that was called before
   bool counted = false;
+  std::uint64_t count = 0;
   std::uint32_t passed = 0, to_pass = 0;  // operators that are not in `counted_operators` yet, and how many may stay so
   c10::DispatchKey* watched_casts = nullptr;
   const std::function<at::Tensor()>* given_cast = nullptr;
@@ -44,6 +45,7 @@ class CountedCall {
  public:
   /// On the thread that `calls` is of.
   explicit CountedCall(CallsHere& calls) : calls_(calls), inner_(kRecorderKey), outer_(std::exchange(calls.inside, true)) {
+    calls.count++;
     const bool last = calls.passed++ >= calls.to_pass;
     if (!last && calls.current == nullptr) return;
     const auto hook = calls.current ? nullptr : outside_hook.load(std::memory_order_relaxed);

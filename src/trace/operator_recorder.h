@@ -335,6 +335,9 @@ bool inside_operator();
 
 /// Top-level operators of threads where it is switched on. (Of other threads the last few may be missing.)
 std::uint64_t operator_count();
+/// Of this thread alone.
+std::uint64_t operators_here();
+/// More, or fewer, of this thread's.
 void count_operators(std::int64_t more);
 void count_on_this_thread(bool on = true);
 /// On this thread, and on each that runs Python code from now on (`count_on_a_new_thread`, which is called where it may do so, with the GIL).
