@@ -18,7 +18,7 @@ struct Counted<Operator, Result(Arguments...)> {
     CallsHere& calls = calls_here;
     if (!calls.only_count()) return call_boxed(keys, std::forward<Arguments>(arguments)...);
     const CountedCall counted(calls);
-    return Operator::redispatch(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey), std::forward<Arguments>(arguments)...);
+    return Operator::redispatch(keys & kKeysBehind, std::forward<Arguments>(arguments)...);
   }
 
  private:

@@ -4,7 +4,6 @@
 #include "python/signals.h"
 #include "python/text.h"
 #include "trace/callables.h"
-#include "trace/operator_keys.h"
 
 #include <fmt/format.h>
 #include <opcode.h>
@@ -137,10 +136,7 @@ Ref HostProgram::evaluate(const HostStep& step, const std::vector<PyObject*>& op
     case HostKind::kBinary: return Ref::steal(kBinary[static_cast<std::size_t>(step.index)](operands[0], operands[1]));
     case HostKind::kNegative: return Ref::steal(PyNumber_Negative(operands[0]));
     case HostKind::kInvert: return Ref::steal(PyNumber_Invert(operands[0]));
-    case HostKind::kCall: {
-      const c10::impl::ExcludeDispatchKeyGuard uncounted(kRecorderKey);  // as while it was recorded (Recorder::make_late)
-      return Ref::steal(PyObject_Vectorcall(step.object.get(), operands.data(), operands.size(), nullptr));
-    }
+    case HostKind::kCall: return Ref::steal(PyObject_Vectorcall(step.object.get(), operands.data(), operands.size(), nullptr));
     case HostKind::kFormat: {
       using Convert = PyObject* (*)(PyObject*);
       constexpr std::array<Convert, 4> convert = {nullptr, PyObject_Str, PyObject_Repr, PyObject_ASCII};

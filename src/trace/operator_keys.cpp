@@ -25,7 +25,7 @@ bool all_threads_count = false;
 void watch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - op.schema().arguments().size();
   if (*calls_here.watched_casts == c10::DispatchKey::Undefined && has_castable(*stack, first)) *calls_here.watched_casts = casting_key(op, *stack, first);
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+  op.redispatchBoxed(keys & kKeysBehind, stack);
 }
 
 void give_cast(torch::jit::Stack* stack, std::size_t arguments) {
@@ -41,7 +41,7 @@ void counted_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   if (calls_here.given_cast && op.schema().name() == "aten::to") return give_cast(stack, op.schema().arguments().size());
   if (calls_here.watched_casts) return watch(op, keys, stack);
   const CountedCall counted(calls_here);
-  if (calls_here.current == nullptr) op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+  if (calls_here.current == nullptr) op.redispatchBoxed(keys & kKeysBehind, stack);
   else calls_here.current->call(op, stack);
 }
 
@@ -83,6 +83,7 @@ void count_on_this_thread(bool on) {
   calls_here.counted = on;
   c10::impl::tls_set_dispatch_key_included(kKey, on);
 }
+
 void count_on_all_threads(bool on) {
   all_threads_count = on;
   count_on_this_thread(on);

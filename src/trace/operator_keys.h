@@ -15,6 +15,9 @@ namespace dynrun::trace {
 
 inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
+/// Those that are looked at behind it.
+inline constexpr c10::DispatchKeySet kKeysBehind(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
+
 /// Excluded where graphs are looked at, compiled and run: what needs autocast has it as its mode.
 inline constexpr c10::DispatchKeySet kRecordedKeys = c10::autocast_dispatch_keyset.add(kRecorderKey);
 
@@ -46,8 +49,7 @@ class CountedCall {
   /// On the thread that `calls` is of.
   explicit CountedCall(CallsHere& calls) : calls_(calls), inner_(kRecorderKey), outer_(std::exchange(calls.inside, true)) {
     calls.count++;
-    const bool last = calls.passed++ >= calls.to_pass;
-    if (!last && calls.current == nullptr) return;
+    if (++calls.passed <= calls.to_pass && calls.current == nullptr) return;
     const auto hook = calls.current ? nullptr : outside_hook.load(std::memory_order_relaxed);
     const std::uint32_t passed = std::exchange(calls.passed, 0);
     counted_operators.fetch_add(passed, std::memory_order_relaxed);

@@ -280,7 +280,10 @@ def main():
     import dynrun
 
     device, texts = sys.argv[1], sys.argv[2].split("|") if len(sys.argv) > 2 else [""]
-    wanted = lambda name: any(text in name for text in texts)  # noqa: E731
+
+    def wanted(name):
+        return any(text in name for text in texts)
+
     torch.manual_seed(0)
     passed = failed = 0
     with torch.no_grad():
