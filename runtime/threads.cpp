@@ -7,6 +7,7 @@
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -58,6 +59,13 @@ void in_threads(std::size_t count, std::size_t threads, const std::function<void
   work();
   for (std::thread& helper : helpers) helper.join();
   if (error) std::rethrow_exception(error);
+}
+
+void in_threads(const std::vector<std::size_t>& costs, std::size_t threads, const std::function<void(std::size_t)>& body) {
+  std::vector<std::size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
+  in_threads(order.size(), threads, [&](std::size_t i) { body(order[i]); });
 }
 
 }  // namespace dynrun::runtime

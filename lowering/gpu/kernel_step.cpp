@@ -122,6 +122,19 @@ void dump_ptx(const std::vector<Kernel>& kernels, const std::function<void(const
   }
 }
 
+/// Each module once: those who want one that is on its way wait.
+static void assemble(const std::vector<Function>& functions, int architecture) {
+  std::vector<runtime::cuda::Module*> modules;
+  std::set<const runtime::cuda::Module*> met;
+  std::vector<std::size_t> costs;
+  for (const Function& function : functions) {
+    if (!met.insert(function.module.get()).second) continue;
+    modules.push_back(function.module.get());
+    costs.push_back(function.module->ptx().size());
+  }
+  runtime::in_threads(costs, kMostThreads, [&](std::size_t i) { modules[i]->prepare(architecture); });
+}
+
 std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(std::vector<Kernel> kernels, int device, const Options& options) {
   const int architecture = runtime::cuda::architecture_of(device);
   std::vector<GeneralKernel> forms;
@@ -138,7 +151,7 @@ std::vector<std::unique_ptr<runtime::Step>> make_kernel_steps(std::vector<Kernel
   }
   if (options.dump) options.dump("loops", text);
   std::vector<Function> functions = compile(compilations, architecture, options.dump);
-  runtime::in_threads(functions.size(), kMostThreads, [&](std::size_t i) { functions[i].module->prepare(architecture); });
+  assemble(functions, architecture);
   std::vector<std::unique_ptr<runtime::Step>> steps;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::int64_t blocks = blocks_of(kernels[i], compilations[i].shape);

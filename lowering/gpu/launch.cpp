@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -116,9 +117,20 @@ bool needs_wide_indices(const Kernel& kernel) {
   return wide;
 }
 
+/// Whether the code for what one thread of a warp has of a row is long, as where windows are read for each element: it takes long to
+/// compile, and a warp is few threads for that much work.
+bool is_much_for_a_warp(const Kernel& kernel, std::int64_t row) {
+  constexpr std::int64_t kManyLoads = 224;
+  const auto loads = std::count_if(kernel.ops.begin(), kernel.ops.end(), [](const LoopOp& op) { return op.kind == ExpressionKind::kLoad; });
+  return loads * ((row + kWarpThreads - 1) / kWarpThreads) > kManyLoads;
+}
+
 void shape_rows(const Kernel& kernel, CodeShape& shape) {
   const std::int64_t row = kernel.row_elements();
-  if (row >= kLongFloatRow && row <= kLongWarpRow && shape.vector == kFloatVector) {  // two warps have more loads on their way than one, and a half type's row is not long enough for them
+  if (row <= kLongWarpRow && is_much_for_a_warp(kernel, row)) {
+    shape.form = Form::kBlock;
+    shape.threads = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(row / shape.vector))), 2 * kWarpThreads, 256);
+  } else if (row >= kLongFloatRow && row <= kLongWarpRow && shape.vector == kFloatVector) {  // two warps have more loads on their way than one, and a half type's row is not long enough for them
     shape.form = Form::kBlock;
     shape.threads = 2 * kWarpThreads;
   } else if (row <= kLongWarpRow) {

@@ -48,7 +48,9 @@ class Compiler {
     }
     std::vector<std::string> ptx(fresh.size());
     // What is dumped is made anew, in order.
-    runtime::in_threads(fresh.size(), dump ? 1 : kMostThreads, [&](std::size_t i) { ptx[i] = ptx_of(kernels[fresh[i]], texts[fresh[i]], target, dump); });
+    std::vector<std::size_t> costs;
+    for (std::size_t at : fresh) costs.push_back(dump ? 0 : texts[at].size());
+    runtime::in_threads(costs, dump ? 1 : kMostThreads, [&](std::size_t i) { ptx[i] = ptx_of(kernels[fresh[i]], texts[fresh[i]], target, dump); });
     for (std::size_t i = 0; i < fresh.size(); ++i) {
       const std::string& text = texts[fresh[i]];
       known_.emplace(text, Function{std::make_shared<runtime::cuda::Module>(std::move(ptx[i])), name_of(kernels[fresh[i]], text)});

@@ -94,17 +94,21 @@ def host_microseconds(call, behind=0):
     return statistics.median(times)
 
 
-def memory_growth(call):
+def memory_growth(call, count):
+    """By how many bytes so many calls leave what torch has allocated, and what the process holds of the device, larger."""
     import torch
+
+    def taken():
+        torch.cuda.synchronize()
+        free, total = torch.cuda.mem_get_info()
+        return torch.cuda.memory_allocated(), total - free
 
     call = through_c(call)
     call()
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    for _ in range(200):
+    before = taken()
+    for _ in range(count):
         call()
-    torch.cuda.synchronize()
-    return torch.cuda.memory_allocated() - before
+    return [now - then for now, then in zip(taken(), before)]
 
 
 def difference(outputs, expected, exact):
@@ -163,8 +167,8 @@ def measure(name, dtype, batch, options, dynrun):
         problems = [problem for outputs in calls for problem in harness.eagerly(dynrun, harness.thunk(difference, (outputs, expected, exact)))()]
         del calls
         problems += harness.capture_problems(stats, 6, stats["operators_total"] // 6)
-        if grown := memory_growth(call):
-            problems.append(f"200 calls left {grown} bytes on the device")
+        if any(grown := memory_growth(call, options.replays)):
+            problems.append(f"{options.replays} calls left {grown[0]} bytes allocated, {grown[1]} more taken from the device")
         return {"eager": milliseconds(eager), "dynrun": milliseconds(call), "host": host_microseconds(call), "queued": host_microseconds(call, 4), "first": first - first_eager,
                 "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
 
@@ -234,8 +238,7 @@ def run(options, dynrun):
     if options.peer_child:
         return peer_main(options)
     peers = tuple(options.peer_names.split(",")) if options.peer_names else PEERS if options.peers else ()
-    suites = [suite for suite in SUITES if not options.only or f"{suite[0]}:{suite[1]}" in options.only.split(",")]
-    return print_suites(suites, [entry for entry in zoo.select(options.models) if entry.anchor or options.models], peers, options, dynrun)
+    return print_suites(chosen(SUITES, options), [entry for entry in zoo.select(options.models) if entry.anchor or options.models], peers, options, dynrun)
 
 
 def run_models(options, dynrun):
@@ -244,7 +247,11 @@ def run_models(options, dynrun):
 
     if not has_gpu():
         sys.exit("tools/bench models --device cuda: there is no GPU that torch can use")
-    return print_suites([("float32", 1), ("bfloat16", 1)], zoo.select(options.models), (), options, dynrun)
+    return print_suites(chosen((("float32", 1), ("bfloat16", 1)), options), zoo.select(options.models), (), options, dynrun)
+
+
+def chosen(suites, options):
+    return [suite for suite in suites if not options.only or f"{suite[0]}:{suite[1]}" in options.only.split(",")]
 
 
 def print_suites(suites, entries, peers, options, dynrun):
