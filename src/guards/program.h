@@ -149,7 +149,8 @@ class Program {
   /// After a failed run: what failed, in words.
   Miss explain_miss(const std::vector<EntryFrame>& frames) const;
   /// Dimensions in which tensors differ from those of the recording and in nothing else, as `size_path`s; of tensors that are no
-  /// object's attribute also those that tend to vary with them.
+  /// object's attribute also those that tend to vary with them. Of objects' attributes only where no object is of another class and no
+  /// parameter has another size: such objects are other models.
   std::unordered_set<std::string> changed_sizes(const std::vector<EntryFrame>& frames) const;
   /// Numbers and texts that are others, where nothing but those and sizes is; none elsewhere.
   std::unordered_set<std::string> changed_values(const std::vector<EntryFrame>& frames) const;

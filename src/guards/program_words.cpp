@@ -139,25 +139,31 @@ static bool tends_to_vary(const at::Tensor& tensor, std::size_t dimension) {
 }
 
 std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
-  std::unordered_set<std::string> changed;
+  std::unordered_set<std::string> changed, of_instances;
+  bool other_objects = false;  // of another class, or another model: what they hold is no sign of sizes that vary
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
     PyObject*& object = registers[static_cast<std::size_t>(step.source)];
     if (step.kind == CheckKind::kRead) object = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
+    const bool of_instance = is_of_instance(step.source);
+    other_objects = other_objects || (step.kind == CheckKind::kType && !check(step, registers));
     if (step.kind != CheckKind::kTensor || object == nullptr || !is_plain_tensor(object)) continue;
     const TensorFacts& facts = facts_[static_cast<std::size_t>(step.index)];
     const at::Tensor& tensor = tensor_of(object);
     if (!facts.same_kind(tensor) || tensor.sizes().size() != facts.sizes.size()) continue;
-    const std::size_t before = changed.size();
+    std::unordered_set<std::string>& found = of_instance ? of_instances : changed;
+    const std::size_t before = found.size();
     for (std::size_t i = 0; i < facts.sizes.size(); i++) {
       const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
-      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 1) changed.insert(size_path(describe(step.source), i));
+      if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 1) found.insert(size_path(describe(step.source), i));
     }
-    if (changed.size() == before || is_of_instance(step.source)) continue;
+    other_objects = other_objects || (of_instance && found.size() != before && is_parameter(object));
+    if (found.size() == before || of_instance) continue;
     for (std::size_t i = 0; i < facts.sizes.size(); i++) {
       if (tends_to_vary(tensor, i)) changed.insert(size_path(describe(step.source), i));
     }
   }
+  if (!other_objects) changed.merge(of_instances);
   return changed;
 }
 

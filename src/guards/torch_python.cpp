@@ -11,6 +11,8 @@ namespace dynrun::guards {
 
 bool is_plain_tensor(PyObject* object) { return THPVariable_CheckExact(object); }
 
+bool is_parameter(PyObject* object) { return is_plain_tensor(object) && reinterpret_cast<PyObject*>(Py_TYPE(object)) != THPVariableClass; }
+
 PyObject* tensor_class() { return THPVariableClass; }
 
 bool is_tensor(PyObject* object) {

@@ -11,6 +11,8 @@ namespace dynrun::guards {
 PyObject* tensor_class();
 /// Exactly torch.Tensor or torch.nn.Parameter: no subclass.
 bool is_plain_tensor(PyObject* object);
+/// Exactly torch.nn.Parameter.
+bool is_parameter(PyObject* object);
 /// Any torch.Tensor, subclasses included.
 bool is_tensor(PyObject* object);
 /// Strided, and no wrapper: sizes and strides can be asked for.

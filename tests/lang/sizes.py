@@ -414,6 +414,31 @@ def a_loop_that_takes_tuples_apart():
     assert segments(function, [(torch.ones(4) * n,) for n in range(4)]) <= 6
 
 
+def models_of_other_widths():
+    """A model has the sizes that it has: another one's weights do not leave them open, as what an object keeps from call to call does."""
+    def run(model, x):
+        return model(x)
+
+    class Keeps(torch.nn.Module):
+        def __init__(self, rows):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(4))
+            self.kept = torch.arange(rows * 4.0).view(rows, 4)
+
+        def forward(self, x):
+            return (self.kept * self.scale).sum(0) + x
+
+    def other_class(width):
+        return torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width), torch.nn.Tanh() if width % 2 else torch.nn.ReLU())
+
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        models = [torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width)).eval() for width in (5, 6, 7)]
+        assert (found := segments(run, [(model, x) for model in models for _ in range(3)])) == 3, found
+        assert (found := segments(run, [(other_class(width).eval(), x) for width in (8, 9, 8)])) in (2, 3), found
+        assert (found := segments(run, [(Keeps(rows), x) for rows in (2, 3, 4, 5, 6)])) == 2, found
+
+
 def a_shape_in_a_message():
     def function(x):
         torch._assert(x.dim() == 2, f"two dimensions are expected, not {x.shape}")
@@ -449,7 +474,7 @@ def numbers_that_are_put_together():
         assert count <= 2, (name, count)
 
 
-CASES = [numbers_made_of_numbers, numbers_that_are_put_together, sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
+CASES = [numbers_made_of_numbers, models_of_other_widths, numbers_that_are_put_together, sizes_that_are_new, loops_around_a_large_model, a_first_size_that_never_comes_again, a_shape_in_a_message, sizes_that_vary_together, copies_that_sizes_decide, slices_that_sizes_decide, exceptions_of_other_things, weights_written_by_data, batches_of_one_among_others, sizes_across_a_break, places_that_move, a_buffer_that_fills_up, a_loop_that_takes_tuples_apart, a_while_over_a_value_called_again, a_python_loop_over_a_module, sizes_that_tensors_hold_stay_open, packed_sequences_at_changing_lengths, numbers_of_tensors_at_changing_sizes, routes_at_changing_sizes, kept_boxes_at_changing_sizes, a_segment_for_the_first_size_and_one_for_all_others, a_thousand_sizes, a_size_that_decides, all_sizes_open_from_the_first, no_size_open,
          a_slice_that_takes_everything, marked_as_varying, marked_as_fixed, masks_and_open_sizes]
 
 
