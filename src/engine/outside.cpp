@@ -11,8 +11,13 @@ namespace dynrun::engine {
 
 namespace {
 
-/// So many operators of a thread each are looked at.
-constexpr std::uint32_t kExact = 4096;
+/// So many operators of a thread each are looked at; then one in about eight, and behind so many looks one in about thirty.
+constexpr std::uint32_t kExact = 4096, kDense = 2 * kExact;
+
+std::uint32_t to_pass_after(std::uint32_t looks) {
+  const std::uint32_t distance = report::distance(looks, kExact);
+  return looks <= kDense ? distance : 4 * distance + looks % 4;
+}
 
 /// A string's text without a Python call: the GIL may not be held. Only ASCII has its text in place.
 std::string_view plain_text(PyObject* string) {
@@ -91,7 +96,7 @@ std::uint32_t OutsideOperators::count(std::uint32_t operators) {
   Chain& chain = found.chain_at(innermost->previous_instruction);
   Row& row = chain.is_of(innermost) ? *chain.row : find(innermost, found, chain);
   row.count.fetch_add(operators, std::memory_order_relaxed);
-  return report::distance(++found.looks, kExact);
+  return to_pass_after(++found.looks);
 }
 
 OutsideOperators::Row& OutsideOperators::find(const python::Frame* innermost, Found& found, Chain& chain) {

@@ -22,8 +22,8 @@ struct Counted<Operator, Result(Arguments...)> {
   }
 
  private:
-  /// As the dispatcher calls the fallback.
-  static Result call_boxed(c10::DispatchKeySet keys, Arguments... arguments) {
+  /// As the dispatcher calls the fallback. Apart from the code that only counts, which stays short so.
+  [[gnu::noinline, gnu::cold]] static Result call_boxed(c10::DispatchKeySet keys, Arguments... arguments) {
     static const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name);
     static const c10::BoxedKernel fallback = c10::BoxedKernel::makeFromFunction<&counted_fallback>();
     return c10::impl::BoxedKernelWrapper<Result(Arguments...)>::call(fallback, handle, keys, std::forward<Arguments>(arguments)...);
