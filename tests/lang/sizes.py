@@ -435,7 +435,7 @@ def models_of_other_widths():
     with torch.no_grad():
         models = [torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width)).eval() for width in (5, 6, 7)]
         assert (found := segments(run, [(model, x) for model in models for _ in range(3)])) == 3, found
-        assert (found := segments(run, [(other_class(width).eval(), x) for width in (8, 9, 8)])) in (2, 3), found
+        assert (found := segments(run, [(other_class(width).eval(), x) for width in (8, 9, 8)])) == 2, found
         assert (found := segments(run, [(Keeps(rows), x) for rows in (2, 3, 4, 5, 6)])) == 2, found
 
 
