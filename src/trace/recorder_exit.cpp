@@ -3,12 +3,10 @@
 #include "guards/torch_python.h"
 #include "python/compat.h"
 #include "python/numbers.h"
-#include "python/text.h"
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <fmt/format.h>
 #include <frameobject.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/variable.h>
