@@ -55,8 +55,8 @@ class KernelEmitter : emit::Values {
     function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), formals, false), llvm::Function::ExternalLinkage, name, module);
     function_->addFnAttr(llvm::Attribute::NoUnwind);
     annotate("kernel", 1);
-    annotate("maxntidx", static_cast<std::uint32_t>(shape.form == Form::kLanes ? kWarpThreads : shape.threads));
-    if (shape.form == Form::kLanes) annotate("maxntidy", static_cast<std::uint32_t>(shape.threads / kWarpThreads));
+    annotate("maxntidx", static_cast<std::uint32_t>(shape.form == Form::kLanes ? shape.lanes : shape.threads));
+    if (shape.form == Form::kLanes) annotate("maxntidy", static_cast<std::uint32_t>(threads_of_row(shape)));
   }
 
   void emit() {

@@ -3,6 +3,8 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
+#include <bit>
+
 namespace dynrun::lowering::gpu {
 namespace {
 
@@ -29,7 +31,7 @@ llvm::Value* Group::row(llvm::Type* type) {
   Value* block = b_.CreateZExt(block_, type);
   auto times = [&](std::int64_t count) { return b_.CreateMul(block, llvm::ConstantInt::get(type, static_cast<std::uint64_t>(count))); };
   if (shape_.form == Form::kWarp) return b_.CreateAdd(times(shape_.threads / kWarpThreads), b_.CreateZExt(b_.CreateLShr(thread_, 5), type));
-  if (shape_.form == Form::kLanes) return b_.CreateAdd(times(kWarpThreads), b_.CreateZExt(thread_, type));
+  if (shape_.form == Form::kLanes) return b_.CreateAdd(times(shape_.lanes), b_.CreateZExt(thread_, type));
   return block;
 }
 
@@ -102,23 +104,28 @@ void Group::across_block(std::vector<Reduced>& reduced, const Combine& combine, 
   }
 }
 
+/// The threads of a warp that have one row bring their numbers together, then the warps.
 void Group::across_lanes(std::vector<Reduced>& reduced, const Combine& combine) {
-  const std::int64_t behind = threads_of_row(shape_);
-  if (behind == 1) return;
+  const std::int64_t warps = shape_.threads / kWarpThreads;
+  for (Reduced& one : reduced) {
+    for (int distance = kWarpThreads / 2; distance >= shape_.lanes; distance /= 2) one.value = combine(*one.op, one.value, shuffle(one.value, distance));
+  }
+  if (warps == 1) return;
+  Value* warp = b_.CreateLShr(behind_, static_cast<std::uint64_t>(std::countr_zero(static_cast<std::uint64_t>(kWarpThreads / shape_.lanes))));
   std::vector<Value*> memories;
   auto at = [&](llvm::Type* type, Value* memory, Value* place) {
-    return b_.CreateGEP(type, memory, b_.CreateAdd(b_.CreateMul(place, b_.getInt32(kWarpThreads)), thread_));
+    return b_.CreateGEP(type, memory, b_.CreateAdd(b_.CreateMul(place, b_.getInt32(static_cast<std::uint32_t>(shape_.lanes))), thread_));
   };
   for (Reduced& one : reduced) {
     Value* kept = to_shared(b_, one.value);
-    memories.push_back(shared(kept->getType(), shape_.threads));
-    b_.CreateStore(kept, at(kept->getType(), memories.back(), behind_));
+    memories.push_back(shared(kept->getType(), warps * shape_.lanes));
+    b_.CreateStore(kept, at(kept->getType(), memories.back(), warp));
   }
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
   for (std::size_t i = 0; i < reduced.size(); ++i) {
     llvm::Type* type = shared_type(b_, reduced[i].value->getType());
     Value* sum = nullptr;
-    for (std::int64_t place = 0; place < behind; ++place) {
+    for (std::int64_t place = 0; place < warps; ++place) {
       Value* loaded = b_.CreateLoad(type, at(type, memories[i], b_.getInt32(static_cast<std::uint32_t>(place))));
       Value* part = from_shared(b_, loaded, reduced[i].value->getType());
       sum = sum == nullptr ? part : combine(*reduced[i].op, sum, part);

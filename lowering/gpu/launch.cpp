@@ -117,12 +117,16 @@ bool needs_wide_indices(const Kernel& kernel) {
   return wide;
 }
 
+constexpr std::int64_t kManyLoads = 224;  // in one thread's code
+
+std::int64_t loads_of(const Kernel& kernel) {
+  return std::count_if(kernel.ops.begin(), kernel.ops.end(), [](const LoopOp& op) { return op.kind == ExpressionKind::kLoad; });
+}
+
 /// Whether the code for what one thread of a warp has of a row is long, as where windows are read for each element: it takes long to
 /// compile, and a warp is few threads for that much work.
 bool is_much_for_a_warp(const Kernel& kernel, std::int64_t row) {
-  constexpr std::int64_t kManyLoads = 224;
-  const auto loads = std::count_if(kernel.ops.begin(), kernel.ops.end(), [](const LoopOp& op) { return op.kind == ExpressionKind::kLoad; });
-  return loads * ((row + kWarpThreads - 1) / kWarpThreads) > kManyLoads;
+  return loads_of(kernel) * ((row + kWarpThreads - 1) / kWarpThreads) > kManyLoads;
 }
 
 void shape_rows(const Kernel& kernel, CodeShape& shape) {
@@ -146,16 +150,29 @@ void shape_rows(const Kernel& kernel, CodeShape& shape) {
   if (pieces * shape.vector <= kKeptElements) shape.kept = pieces;
 }
 
+/// Rows that lie across memory: as many side by side as keep the device busy, and behind each other as many threads as a row feeds. Reads
+/// are of whole sectors of memory as long as eight rows lie side by side.
+void shape_lanes(const Kernel& kernel, CodeShape& shape) {
+  constexpr std::int64_t kFewestLanes = 8, kMostThreads = 1024, kBusyBlocks = 132, kElements = 8, kMostKept = 16, kFewElements = 2;
+  const std::int64_t rows = kernel.rows(), row = kernel.row_elements();
+  shape.form = Form::kLanes;
+  while (shape.lanes > kFewestLanes && (rows < kBusyBlocks * shape.lanes || row > kMostKept * kMostThreads / shape.lanes)) shape.lanes /= 2;
+  const std::int64_t most = kMostThreads / shape.lanes;
+  std::int64_t behind = kWarpThreads / shape.lanes;
+  auto grows = [&](std::int64_t elements) { return behind < most && row >= 2 * behind * elements; };
+  while (grows(kElements) || (rows * behind < kFewThreads && grows(kFewElements))) behind *= 2;
+  shape.threads = shape.lanes * behind;
+  const std::int64_t kept = (row + behind - 1) / behind;
+  if (kept <= kMostKept && loads_of(kernel) * kept <= kManyLoads) shape.kept = kept;
+}
+
 }  // namespace
 
 CodeShape code_shape(const Kernel& kernel, bool vectors) {
   CodeShape shape;
   shape.wide = needs_wide_indices(kernel);
   if (kernel.vector_rows) {
-    shape.form = Form::kLanes;
-    // As many threads behind each other as the reduced loops feed.
-    const auto behind = static_cast<std::uint64_t>(std::clamp<std::int64_t>(kernel.row_elements() / 8, 1, 16));
-    shape.threads = kWarpThreads * static_cast<std::int64_t>(std::bit_floor(behind));
+    shape_lanes(kernel, shape);
     return shape;
   }
   if (vectors) shape.vector = vector_of(kernel);
@@ -173,8 +190,8 @@ const char* name_of(Form form) {
 }
 
 std::string print(const CodeShape& shape) {
-  const std::string tile = shape.tile > 1 ? fmt::format(" tile {}", shape.tile) : "";
-  return fmt::format("{} threads {} vector {}{} kept {}{}\n", name_of(shape.form), shape.threads, shape.vector, tile, shape.kept, shape.wide ? " wide" : "");
+  const std::string tile = shape.tile > 1 ? fmt::format(" tile {}", shape.tile) : "", lanes = shape.form == Form::kLanes ? fmt::format(" {} by", shape.lanes) : "";
+  return fmt::format("{}{} threads {} vector {}{} kept {}{}\n", name_of(shape.form), lanes, shape.threads, shape.vector, tile, shape.kept, shape.wide ? " wide" : "");
 }
 
 std::int64_t threads_of_row(const CodeShape& shape) {
@@ -186,7 +203,7 @@ std::int64_t threads_of_row(const CodeShape& shape) {
     case Form::kBlock:
       return shape.threads;
     case Form::kLanes:
-      return shape.threads / kWarpThreads;
+      return shape.threads / shape.lanes;
   }
   return 1;
 }
@@ -204,7 +221,7 @@ std::int64_t blocks_of(const Kernel& kernel, const CodeShape& shape) {
     case Form::kBlock:
       break;
     case Form::kLanes:
-      each = kWarpThreads;
+      each = shape.lanes;
       break;
   }
   return (work + each - 1) / each;

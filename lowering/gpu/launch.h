@@ -18,6 +18,7 @@ constexpr std::int64_t kWarpThreads = 32;
 struct CodeShape {
   Form form = Form::kFlat;
   std::int64_t threads = 256;  // of a block
+  std::int64_t lanes = kWarpThreads;  // kLanes: rows side by side
   std::int64_t vector = 1;     // elements that a thread takes at once along the innermost loop
   std::int64_t tile = 1;       // kFlat: turns of the loop around that one which a thread takes
   std::int64_t kept = 0;       // vectors of its row that a thread keeps in registers from pass to pass; 0: each pass is a loop

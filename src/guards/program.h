@@ -188,6 +188,8 @@ class Program {
     std::vector<python::Ref> bases;  // weak references to the rest of its MRO
     std::vector<ClassLookup> lookups;
     std::shared_ptr<const SpecialMethods> special;
+
+    bool is_living() const { return !weak || PyWeakref_GET_OBJECT(weak.get()) != Py_None; }
   };
 
   void describe_appeared(const Step& step, PyObject* now, Miss& miss) const;

@@ -89,8 +89,7 @@ Miss Program::explain_miss(const std::vector<EntryFrame>& frames) const {
       case CheckKind::kIsType: {
         const TypeRecord& record = types_[static_cast<std::size_t>(step.index)];
         PyTypeObject* type = now == nullptr ? nullptr : step.kind == CheckKind::kType ? Py_TYPE(now) : reinterpret_cast<PyTypeObject*>(now);
-        bool living = !record.weak || PyWeakref_GET_OBJECT(record.weak.get()) != Py_None;
-        miss.was = living ? fmt::format("a {}", record.type->tp_name) : "an object of a class that is gone";
+        miss.was = record.is_living() ? fmt::format("a {}", record.type->tp_name) : "an object of a class that is gone";
         if (type == record.type) miss.now += " whose class was changed";
         break;
       }
@@ -138,15 +137,29 @@ static bool tends_to_vary(const at::Tensor& tensor, std::size_t dimension) {
   return dimension != (rank == 3 ? 2 : 1);
 }
 
+/// Whether an object of a class that is Python's, as models are, stands where one of another such class stood. Tensors, None and numbers
+/// come and go from call to call.
+static bool is_other_model(PyTypeObject* was, PyObject* now) {
+  auto is_one = [](PyTypeObject* type) {
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor_class()));
+  };
+  return now != nullptr && Py_TYPE(now) != was && is_one(was) && is_one(Py_TYPE(now));
+}
+
 std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFrame>& frames) const {
   std::unordered_set<std::string> changed, of_instances;
   bool other_objects = false;  // of another class, or another model: what they hold is no sign of sizes that vary
+  bool other_model = false;    // then the inputs' sizes are none either
   std::vector<PyObject*> registers(sources_.size(), nullptr);
   for (const Step& step : steps_) {
     PyObject*& object = registers[static_cast<std::size_t>(step.source)];
     if (step.kind == CheckKind::kRead) object = load(sources_[static_cast<std::size_t>(step.source)], frames, registers);
     const bool of_instance = is_of_instance(step.source);
-    other_objects = other_objects || (step.kind == CheckKind::kType && !check(step, registers));
+    if (step.kind == CheckKind::kType && !check(step, registers)) {
+      other_objects = true;
+      const TypeRecord& record = types_[static_cast<std::size_t>(step.index)];
+      other_model = other_model || (record.is_living() && is_other_model(record.type, object));
+    }
     if (step.kind != CheckKind::kTensor || object == nullptr || !is_plain_tensor(object)) continue;
     const TensorFacts& facts = facts_[static_cast<std::size_t>(step.index)];
     const at::Tensor& tensor = tensor_of(object);
@@ -157,12 +170,13 @@ std::unordered_set<std::string> Program::changed_sizes(const std::vector<EntryFr
       const std::int64_t now = tensor.size(static_cast<std::int64_t>(i));
       if (!(facts.open >> i & 1) && now != facts.sizes[i] && now >= 1) found.insert(size_path(describe(step.source), i));
     }
-    other_objects = other_objects || (of_instance && found.size() != before && is_parameter(object));
+    other_model = other_model || (of_instance && found.size() != before && is_parameter(object));
     if (found.size() == before || of_instance) continue;
     for (std::size_t i = 0; i < facts.sizes.size(); i++) {
       if (tends_to_vary(tensor, i)) changed.insert(size_path(describe(step.source), i));
     }
   }
+  if (other_model) return {};
   if (!other_objects) changed.merge(of_instances);
   return changed;
 }

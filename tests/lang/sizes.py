@@ -437,6 +437,10 @@ def models_of_other_widths():
         assert (found := segments(run, [(model, x) for model in models for _ in range(3)])) == 3, found
         assert (found := segments(run, [(other_class(width).eval(), x) for width in (8, 9, 8)])) == 2, found
         assert (found := segments(run, [(Keeps(rows), x) for rows in (2, 3, 4, 5, 6)])) == 2, found
+        # Nor do another model's inputs leave them open: each model's own do, from the second size on.
+        one, other = models[0], Keeps(2)
+        assert (found := segments(run, [(model, torch.randn(rows, 4)) for model, rows in ((one, 3), (other, 5), (other, 6), (other, 7))])) == 3, found
+        assert (found := segments(run, [(model, torch.randn(rows, 4)) for rows in (3, 5, 7, 9) for model in (one, other)])) == 4, found
 
 
 def a_shape_in_a_message():
