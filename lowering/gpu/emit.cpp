@@ -55,8 +55,8 @@ class KernelEmitter : emit::Values {
     function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), formals, false), llvm::Function::ExternalLinkage, name, module);
     function_->addFnAttr(llvm::Attribute::NoUnwind);
     annotate("kernel", 1);
-    annotate("maxntidx", static_cast<std::uint32_t>(shape.form == Form::kLanes ? shape.lanes : shape.threads));
-    if (shape.form == Form::kLanes) annotate("maxntidy", static_cast<std::uint32_t>(threads_of_row(shape)));
+    annotate("maxntidx", static_cast<std::uint32_t>(shape.threads / threads_behind(shape)));
+    if (threads_behind(shape) > 1) annotate("maxntidy", static_cast<std::uint32_t>(threads_behind(shape)));
   }
 
   void emit() {
@@ -66,6 +66,8 @@ class KernelEmitter : emit::Values {
     row_.indices.assign(kernel_.dims.size(), nullptr);
     if (shape_.form == Form::kFlat) {
       emit_flat();
+    } else if (shape_.form == Form::kTiles) {
+      emit_tiles();
     } else {
       emit_rows();
     }
@@ -200,7 +202,7 @@ class KernelEmitter : emit::Values {
   /// A value of the turn. Those of the row are the row's, computed where all that needs them is behind; a flat thread has no row.
   const Elements& value(std::int32_t id, Turn& turn) {
     const LoopOp& at = op(id);
-    Turn& home = at.inner || shape_.form == Form::kFlat ? turn : row_;
+    Turn& home = at.inner || shape_.form == Form::kFlat || shape_.form == Form::kTiles ? turn : row_;
     if (auto found = home.values.find(id); found != home.values.end()) return found->second;
     Elements made;
     switch (at.kind) {
@@ -323,11 +325,95 @@ class KernelEmitter : emit::Values {
       rows[i].indices = indices;
     }
     load_ahead(rows);
-    const std::vector<std::int32_t> heights = heights_of(kernel_);
-    for (const LoopStore& out : kernel_.stores) compute(out.op, heights, rows);
+    compute_stored(rows);
     for (Turn& row : rows) {
       for (const LoopStore& out : kernel_.stores) store(out, value(out.op, row), row);
     }
+  }
+
+  void compute_stored(std::vector<Turn>& turns) {
+    const std::vector<std::int32_t> heights = heights_of(kernel_);
+    for (const LoopStore& out : kernel_.stores) compute(out.op, heights, turns);
+  }
+
+  bool fills_tiles() const {
+    auto fills = [&](std::size_t loop, std::int64_t size) { return !is_argument(kernel_.dims[loop]) && kernel_.dims[loop] % size == 0; };
+    return fills(kernel_.dims.size() - 1, shape_.lanes) && fills(static_cast<std::size_t>(shape_.across), shape_.tile * threads_behind(shape_));
+  }
+
+  /// The turns of a block's tiles for the threads at their places, or at the turned ones.
+  std::vector<Turn> tiles_at(const Group::Place& place, Value* tile_along, Value* tile_across, const std::vector<Value*>& indices) {
+    const std::size_t last = kernel_.dims.size() - 1, across = static_cast<std::size_t>(shape_.across);
+    std::vector<Turn> turns(static_cast<std::size_t>(shape_.tile));
+    Value* along = b_.CreateAdd(b_.CreateMul(tile_along, position(shape_.lanes)), as_index(place.lane));
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      Value* tile = b_.CreateAdd(b_.CreateMul(tile_across, position(shape_.tile)), position(static_cast<std::int64_t>(i)));
+      Value* beside = b_.CreateAdd(b_.CreateMul(tile, position(threads_behind(shape_))), as_index(place.behind));
+      Turn& turn = turns[i];
+      turn.inner = true;
+      turn.indices = indices;
+      turn.indices[last] = along, turn.indices[across] = beside;
+      if (fills_tiles()) continue;
+      turn.mask = b_.CreateAnd(b_.CreateICmpULT(along, number(kernel_.dims[last])), b_.CreateICmpULT(beside, number(kernel_.dims[across])));
+      for (std::size_t loop : {last, across}) turn.indices[loop] = b_.CreateSelect(turn.mask, turn.indices[loop], position(0));
+    }
+    return turns;
+  }
+
+  void emit_tiles() {
+    const std::size_t last = kernel_.dims.size() - 1, across = static_cast<std::size_t>(shape_.across);
+    auto tiles = [&](std::size_t loop, std::int64_t size) { return b_.CreateUDiv(b_.CreateAdd(number(kernel_.dims[loop]), position(size - 1)), position(size)); };
+    Value *along = tiles(last, shape_.lanes), *beside = tiles(across, shape_.tile * threads_behind(shape_));
+    Value* block = as_index(group_.block());
+    Value* tile_along = b_.CreateURem(block, along);
+    block = b_.CreateUDiv(block, along);
+    Value* tile_across = b_.CreateURem(block, beside);
+    block = b_.CreateUDiv(block, beside);
+    std::vector<Value*> indices(kernel_.dims.size(), nullptr);
+    for (std::size_t loop = last; loop-- > 0;) {
+      if (loop == across) continue;
+      indices[loop] = b_.CreateURem(block, number(kernel_.dims[loop]));
+      block = b_.CreateUDiv(block, number(kernel_.dims[loop]));
+    }
+    std::vector<Turn> turns = tiles_at(group_.own(), tile_along, tile_across, indices);
+    turned_ = tiles_at(group_.turned(), tile_along, tile_across, indices);
+    load_across(turns);
+    load_ahead(turns);
+    compute_stored(turns);
+    for (const LoopStore& out : kernel_.stores) {
+      if (stores_across(out)) {
+        store_across(out, turns);
+        continue;
+      }
+      for (Turn& turn : turns) where(turn.mask, [&] { store(out, value(out.op, turn), turn); });
+    }
+  }
+
+  // ---- accesses across ----------------------------------------------------------------------------------------------------
+
+  bool is_read(std::int32_t buffer) const {
+    return std::any_of(kernel_.ops.begin(), kernel_.ops.end(), [&](const LoopOp& at) { return at.kind == ExpressionKind::kLoad && at.access.buffer == buffer; });
+  }
+  bool stores_across(const LoopStore& out) const { return out.inner && !turned_.empty() && lies_across(kernel_, shape_, out.access) && !is_read(out.access.buffer); }
+
+  /// Each thread reads what another needs, in memory's order.
+  void load_across(std::vector<Turn>& turns) {
+    for (std::size_t i = 0; i < kernel_.ops.size(); ++i) {
+      const LoopOp& at = kernel_.ops[i];
+      if (at.kind != ExpressionKind::kLoad || !at.inner || !at.arguments.empty() || !lies_across(kernel_, shape_, at.access) || kernel_.buffers[static_cast<std::size_t>(at.access.buffer)].written) continue;
+      std::vector<Value*> values;
+      for (Turn& turn : turned_) values.push_back(load(at.access, {}, turn)[0]);
+      group_.exchange(values, false);
+      for (std::size_t turn = 0; turn < turns.size(); ++turn) turns[turn].values[static_cast<std::int32_t>(i)] = {values[turn]};
+    }
+  }
+
+  /// Each thread writes what others computed, in memory's order.
+  void store_across(const LoopStore& out, std::vector<Turn>& turns) {
+    std::vector<Value*> values;
+    for (Turn& turn : turns) values.push_back(value(out.op, turn)[0]);
+    group_.exchange(values, true);
+    for (std::size_t i = 0; i < turns.size(); ++i) where(turned_[i].mask, [&] { store(out, values[i], turned_[i]); });
   }
 
   /// Few loads are made before anything is computed: behind a division or a root, which may branch, the assembler would leave them.
@@ -367,6 +453,8 @@ class KernelEmitter : emit::Values {
     row_length_ = product_of(outer, kernel_.dims.size());
     kept_.resize(static_cast<std::size_t>(shape_.kept));
     for (std::size_t i = 0; i < kept_.size(); ++i) start_turn(kept_[i], group_.vector_at(static_cast<std::int64_t>(i), index_type()), exists);
+    if (has_accesses_across()) turn_rows(rows);
+    load_across(kept_);
     load_ahead(kept_);
     for (Level& level : levels_) {
       if (level.used()) emit_level(level, exists);
@@ -381,6 +469,28 @@ class KernelEmitter : emit::Values {
     where(exists == nullptr ? first : b_.CreateAnd(first, exists), [&] {
       for (const auto& [out, values] : results) store(*out, values, row_);
     });
+  }
+
+  bool has_accesses_across() const {
+    auto across = [&](const Access& access) { return lies_across(kernel_, shape_, access); };
+    return std::any_of(kernel_.ops.begin(), kernel_.ops.end(), [&](const LoopOp& at) { return at.kind == ExpressionKind::kLoad && at.inner && across(at.access); }) ||
+           std::any_of(kernel_.stores.begin(), kernel_.stores.end(), [&](const LoopStore& out) { return out.inner && across(out.access); });
+  }
+
+  /// The turns of the threads' turned places.
+  void turn_rows(Value* rows) {
+    const Group::Place place = group_.turned();
+    const auto outer = static_cast<std::size_t>(kernel_.outer);
+    Value* row = b_.CreateAdd(b_.CreateMul(as_index(group_.block()), position(shape_.lanes)), as_index(place.lane));
+    Value* exists = b_.CreateICmpULT(row, rows);
+    const std::vector<Value*> own = row_.indices;
+    split(b_.CreateSelect(exists, row, position(0)), 0, outer, row_.indices);
+    turned_.resize(kept_.size());
+    for (std::size_t i = 0; i < turned_.size(); ++i) {
+      Value* at = b_.CreateAdd(as_index(place.behind), position(static_cast<std::int64_t>(i) * threads_of_row(shape_)));
+      start_turn(turned_[i], at, exists);
+    }
+    row_.indices = own;
   }
 
   /// A vector of the row, `at` vectors from its beginning.
@@ -417,14 +527,21 @@ class KernelEmitter : emit::Values {
       }
       sums_[id] = sum;
     }
+    for (std::size_t at : level.stores) {
+      if (stores_across(kernel_.stores[at])) store_across(kernel_.stores[at], kept_);
+    }
     for (Turn& turn : kept_) store_turn(level, turn);
   }
 
   void store_turn(const Level& level, Turn& turn) {
-    for (std::size_t at : level.stores) value(kernel_.stores[at].op, turn);
-    if (level.stores.empty()) return;
+    std::vector<const LoopStore*> stores;
+    for (std::size_t at : level.stores) {
+      if (!stores_across(kernel_.stores[at])) stores.push_back(&kernel_.stores[at]);
+    }
+    for (const LoopStore* out : stores) value(out->op, turn);
+    if (stores.empty()) return;
     where(turn.mask, [&] {
-      for (std::size_t at : level.stores) store(kernel_.stores[at], value(kernel_.stores[at].op, turn), turn);
+      for (const LoopStore* out : stores) store(*out, value(out->op, turn), turn);
     });
   }
 
@@ -467,7 +584,7 @@ class KernelEmitter : emit::Values {
   std::vector<Value*> arguments_;
   Turn row_;
   Value* row_length_ = nullptr;
-  std::vector<Turn> kept_;
+  std::vector<Turn> kept_, turned_;  // of a row's thread; at the turned places, where accesses lie across
   std::unordered_map<std::int32_t, Value*> sums_;  // of this thread, by reduction
 };
 

@@ -3,6 +3,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace dynrun::lowering::gpu {
@@ -24,7 +25,7 @@ void Group::start() {
   auto read = [&](llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, {}, {}); };
   block_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
   thread_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
-  if (shape_.form == Form::kLanes) behind_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y);
+  if (shape_.form == Form::kLanes || shape_.form == Form::kTiles) behind_ = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y);
 }
 
 llvm::Value* Group::row(llvm::Type* type) {
@@ -79,6 +80,35 @@ void Group::reduce(std::vector<Reduced>& reduced, const Combine& combine, const 
   if (shape_.form == Form::kLanes) return across_lanes(reduced, combine);
   for (Reduced& one : reduced) one.value = across_warp(*one.op, one.value, kWarpThreads, combine);
   if (shape_.form == Form::kBlock && shape_.threads > kWarpThreads) across_block(reduced, combine, identity);
+}
+
+Group::Place Group::turned() {
+  Value* behind = b_.getInt32(static_cast<std::uint32_t>(threads_behind(shape_)));
+  Value* place = b_.CreateAdd(b_.CreateMul(behind_, b_.getInt32(static_cast<std::uint32_t>(shape_.lanes))), thread_);
+  return {b_.CreateUDiv(place, behind), b_.CreateURem(place, behind)};
+}
+
+void Group::exchange(std::vector<Value*>& values, bool back) {
+  constexpr std::int64_t kBytes = 4 * kWarpThreads * (kWarpThreads + 1) * 4;  // four tiles of float32
+  llvm::Type* type = shared_type(b_, values[0]->getType());
+  const std::int64_t step = threads_behind(shape_) + 1;  // one more: neighbours would wait for the same bank
+  const std::int64_t places = shape_.lanes * step, bytes = type->getPrimitiveSizeInBits() / 8;
+  const auto at_once = static_cast<std::size_t>(std::max<std::int64_t>(1, kBytes / (places * bytes)));
+  const bool first = exchanged_ == nullptr;
+  if (first) exchanged_ = shared(b_.getInt64Ty(), std::max<std::int64_t>(kBytes / 8, places));
+  auto at = [&](const Place& place, std::size_t turn) {
+    Value* index = b_.CreateAdd(b_.CreateMul(place.lane, b_.getInt32(static_cast<std::uint32_t>(step))), place.behind);
+    return b_.CreateGEP(type, exchanged_, b_.CreateAdd(index, b_.getInt32(static_cast<std::uint32_t>(places * static_cast<std::int64_t>(turn)))));
+  };
+  const Place from = back ? own() : turned(), to = back ? turned() : own();
+  auto wait = [&] { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); };
+  for (std::size_t begin = 0; begin < values.size(); begin += at_once) {
+    const std::size_t count = std::min(at_once, values.size() - begin);
+    if (!first || begin > 0) wait();  // for those who still read
+    for (std::size_t i = 0; i < count; ++i) b_.CreateStore(to_shared(b_, values[begin + i]), at(from, i));
+    wait();
+    for (std::size_t i = 0; i < count; ++i) values[begin + i] = from_shared(b_, b_.CreateLoad(type, at(to, i)), values[begin + i]->getType());
+  }
 }
 
 /// Each warp's number goes through shared memory to all warps.

@@ -34,6 +34,15 @@ class Group {
   Value* vector_at(std::int64_t turn, llvm::Type* type);
   /// Whether this thread is the group's first; null: it is alone.
   Value* is_first();
+  /// kTiles, kLanes: where this thread stands in a block whose threads are counted the other way: so many places behind each other are side
+  /// by side, and `lanes` of them behind each other.
+  struct Place {
+    Value *lane, *behind;
+  };
+  Place own() const { return {thread_, behind_}; }
+  Place turned();
+  /// One number a turn each: those of the turned places to the own ones, or back. All threads of the block have to come here together.
+  void exchange(std::vector<Value*>& values, bool back);
   /// All threads of the block have to come here together.
   void reduce(std::vector<Reduced>& reduced, const Combine& combine, const Identity& identity);
 
@@ -50,6 +59,7 @@ class Group {
   std::string name_;
   Value *block_ = nullptr, *thread_ = nullptr, *behind_ = nullptr;
   int shared_count_ = 0;
+  Value* exchanged_ = nullptr;  // memory for exchanges
 };
 
 }  // namespace dynrun::lowering::gpu

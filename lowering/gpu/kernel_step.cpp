@@ -35,7 +35,7 @@ class KernelStep final : public runtime::Step {
     const Variant& variant = launch.aligned ? vector_ : scalar();
     launch.function = function_of(variant);
     launch.blocks = static_cast<unsigned>(variant.blocks);
-    launch.behind = static_cast<unsigned>(variant.shape.form == Form::kLanes ? threads_of_row(variant.shape) : 1);
+    launch.behind = static_cast<unsigned>(threads_behind(variant.shape));
     launch.across = static_cast<unsigned>(variant.shape.threads) / launch.behind;
     launch.arguments = arguments_;
     runtime::cuda::launch(launch, device_);

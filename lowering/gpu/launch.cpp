@@ -93,7 +93,51 @@ void tile_windows(std::int64_t elements, const Kernel& kernel, CodeShape& shape)
   if (most > 0 && best.tile > 1) shape = best;
 }
 
+bool is_written(const Kernel& kernel, const Access& access) { return kernel.buffers[static_cast<std::size_t>(access.buffer)].written; }
+
+/// The loop along which loads lie that do not lie along the innermost one; -1: there is none, or it is too short to fill a tile.
+std::int64_t loop_across(const Kernel& kernel) {
+  constexpr std::int64_t kShort = 24, kMostLoads = 4;
+  const std::size_t last = kernel.dims.size() - 1;
+  if (kernel.dims[last] < kShort) return -1;
+  std::int64_t found = -1, loads = 0;
+  for (const LoopOp& op : kernel.ops) {
+    if (op.kind != ExpressionKind::kLoad || !op.arguments.empty() || op.access.strides[last] <= 1 || is_written(kernel, op.access)) continue;
+    for (std::size_t loop = 0; loop < last; ++loop) {
+      if (op.access.strides[loop] != 1 || kernel.dims[loop] < kShort || (found >= 0 && found != static_cast<std::int64_t>(loop))) continue;
+      found = static_cast<std::int64_t>(loop);
+      ++loads;
+    }
+  }
+  return loads <= kMostLoads ? found : -1;
+}
+
+}  // namespace
+
+bool lies_across(const Kernel& kernel, const CodeShape& shape, const Access& access) {
+  const std::int64_t inner = access.strides.back();
+  if (shape.form == Form::kTiles) return inner > 1 && access.strides[static_cast<std::size_t>(shape.across)] == 1;
+  return shape.form == Form::kLanes && shape.kept > 0 && kernel.outer > 0 && inner == 1 && access.strides[static_cast<std::size_t>(kernel.outer) - 1] > 1;
+}
+
+namespace {
+
+/// A read along another loop than the innermost moves a sector for each element: through shared memory it moves what it reads.
+bool shape_tiles(const Kernel& kernel, CodeShape& shape) {
+  constexpr std::int64_t kWorth = std::int64_t{1} << 18, kMostTiles = 4, kBusyBlocks = 264;
+  const std::int64_t elements = kernel.rows() * kernel.row_elements();
+  const std::int64_t loop = elements >= kWorth ? loop_across(kernel) : -1;
+  if (loop < 0) return false;
+  shape.form = Form::kTiles;
+  shape.vector = 1, shape.across = loop;
+  shape.threads = shape.lanes * kWarpThreads;
+  auto grows = [&] { return shape.tile < kMostTiles && kernel.dims[static_cast<std::size_t>(loop)] > shape.tile * kWarpThreads && elements / (2 * shape.tile * shape.threads) >= kBusyBlocks; };
+  while (grows()) shape.tile *= 2;
+  return true;
+}
+
 void shape_flat(const Kernel& kernel, CodeShape& shape) {
+  if (shape_tiles(kernel, shape)) return;
   constexpr std::int64_t kMostTurns = 8;
   const std::int64_t elements = kernel.rows() * kernel.row_elements();
   const Shared shared = shared_reads(kernel);
@@ -166,6 +210,17 @@ void shape_lanes(const Kernel& kernel, CodeShape& shape) {
   if (kept <= kMostKept && loads_of(kernel) * kept <= kManyLoads) shape.kept = kept;
 }
 
+/// Whether what is stored along the rows is read across them.
+bool reads_along_rows(const Kernel& kernel) {
+  constexpr std::int64_t kShort = 24, kWorth = std::int64_t{1} << 16;
+  if (!kernel.has_reduction() || kernel.outer == 0) return false;
+  const auto rows = static_cast<std::size_t>(kernel.outer) - 1;
+  if (kernel.dims[rows] < kShort || kernel.rows() * kernel.row_elements() < kWorth) return false;
+  return std::any_of(kernel.ops.begin(), kernel.ops.end(), [&](const LoopOp& op) {
+    return op.kind == ExpressionKind::kLoad && op.inner && op.arguments.empty() && op.access.strides[rows] == 1 && op.access.strides.back() > 1;
+  });
+}
+
 }  // namespace
 
 CodeShape code_shape(const Kernel& kernel, bool vectors) {
@@ -174,6 +229,11 @@ CodeShape code_shape(const Kernel& kernel, bool vectors) {
   if (kernel.vector_rows) {
     shape_lanes(kernel, shape);
     return shape;
+  }
+  if (reads_along_rows(kernel)) {
+    CodeShape lanes = shape;
+    shape_lanes(kernel, lanes);
+    if (lanes.kept > 0) return lanes;
   }
   if (vectors) shape.vector = vector_of(kernel);
   if (kernel.has_reduction()) {
@@ -185,25 +245,31 @@ CodeShape code_shape(const Kernel& kernel, bool vectors) {
 }
 
 const char* name_of(Form form) {
-  constexpr const char* kNames[] = {"flat", "warp", "block", "lanes"};
+  constexpr const char* kNames[] = {"flat", "tiles", "warp", "block", "lanes"};
   return kNames[static_cast<int>(form)];
 }
 
 std::string print(const CodeShape& shape) {
-  const std::string tile = shape.tile > 1 ? fmt::format(" tile {}", shape.tile) : "", lanes = shape.form == Form::kLanes ? fmt::format(" {} by", shape.lanes) : "";
+  const std::string tile = shape.tile > 1 ? fmt::format(" tile {}", shape.tile) : "";
+  const std::string lanes = shape.form == Form::kLanes ? fmt::format(" {} by", shape.lanes) : shape.form == Form::kTiles ? fmt::format(" across {}", shape.across) : "";
   return fmt::format("{}{} threads {} vector {}{} kept {}{}\n", name_of(shape.form), lanes, shape.threads, shape.vector, tile, shape.kept, shape.wide ? " wide" : "");
+}
+
+std::int64_t threads_behind(const CodeShape& shape) {
+  return shape.form == Form::kTiles || shape.form == Form::kLanes ? shape.threads / shape.lanes : 1;
 }
 
 std::int64_t threads_of_row(const CodeShape& shape) {
   switch (shape.form) {
     case Form::kFlat:
+    case Form::kTiles:
       return 1;
     case Form::kWarp:
       return kWarpThreads;
     case Form::kBlock:
       return shape.threads;
     case Form::kLanes:
-      return shape.threads / shape.lanes;
+      return threads_behind(shape);
   }
   return 1;
 }
@@ -215,6 +281,10 @@ std::int64_t blocks_of(const Kernel& kernel, const CodeShape& shape) {
       work = kernel.rows() * kernel.row_elements() / shape.vector / shape.tile;
       each = shape.threads;
       break;
+    case Form::kTiles: {
+      const std::int64_t inner = kernel.dims.back(), across = kernel.dims[static_cast<std::size_t>(shape.across)], step = shape.tile * threads_behind(shape);
+      return work * kernel.row_elements() / inner / across * ((inner + shape.lanes - 1) / shape.lanes) * ((across + step - 1) / step);
+    }
     case Form::kWarp:
       each = shape.threads / kWarpThreads;
       break;

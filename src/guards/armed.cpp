@@ -1,6 +1,7 @@
 #include "guards/armed.h"
 
 #include "guards/torch_python.h"
+#include "python/weak_references.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -118,7 +119,7 @@ Armed::Trust Armed::anchor(SourceId source) {
   if (PyDict_CheckExact(object)) {
     if (!dicts_.watch_life(object, source)) return Trust::kLoose;
   } else {
-    if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return Trust::kLoose;
+    if (!python::clears_weak_references(object)) return Trust::kLoose;
     weak_.push_back(Ref::steal(PyWeakref_NewRef(object, nullptr)));
     weak = weak_.back().get();
     if (weak == nullptr) {

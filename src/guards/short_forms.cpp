@@ -1,6 +1,7 @@
 #include "guards/short_forms.h"
 
 #include "guards/torch_python.h"
+#include "python/weak_references.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -18,7 +19,7 @@ constexpr std::uint8_t kMostPassing = 3;  // such objects, before their root is 
 std::size_t at(SourceId id) { return static_cast<std::size_t>(id); }
 
 bool can_tell(PyObject* object) {
-  return object != nullptr && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !is_tensor(object) && !is_constant_like(object);
+  return object != nullptr && python::clears_weak_references(object) && !is_tensor(object) && !is_constant_like(object);
 }
 
 }  // namespace

@@ -69,6 +69,21 @@ IMAGES = {
     "mean of windows by number": lambda a: functional.adaptive_avg_pool2d(a + 1, (8, 4)) * 2,
     "as many windows as elements": lambda a: functional.adaptive_avg_pool2d(a + 1, (a.shape[2], a.shape[3])),
 }
+# What lies along another loop in memory than the result does: (function, shapes of its tensors).
+ACROSS = {
+    "sum of a transposed": (lambda a, b: torch.relu(a.transpose(1, 2) + b), ((4, 300, 257), (4, 257, 300))),
+    "sum of three layouts": (lambda a, b, c: torch.relu(a.permute(2, 1, 0) + b) * c.transpose(0, 1), ((90, 60, 70), (70, 60, 90), (60, 70, 90))),
+    "a transposed one and a broadcast one": (lambda a, b: a.t() * b + 1, ((700, 515), (700,))),
+    "images to channels last": (lambda a: a.permute(0, 2, 3, 1).contiguous() * 2 - 1, ((8, 64, 30, 31),)),
+    "two layouts of one result": (lambda a, b: (lambda c: (c, (c.transpose(1, 2) * 2).contiguous()))(a + b.transpose(1, 2)), ((4, 300, 257), (4, 257, 300))),
+    "whether a transposed one is larger": (lambda a, b: (a.transpose(1, 2) > b, (a * 100).long().transpose(1, 2).contiguous() + 3), ((4, 300, 257), (4, 257, 300))),
+    "norm of a transposed": (lambda a, b: functional.layer_norm(a.transpose(1, 2) + b.transpose(1, 2), (a.shape[1],)), ((2, 768, 196), (2, 768, 196))),
+    "norm of a transposed, few rows": (lambda a, b: functional.layer_norm(a.transpose(1, 2) + b.transpose(1, 2), (a.shape[1],)), ((1, 1500, 50), (1, 1500, 50))),
+    "norm and sum of two layouts": (lambda a, b: (lambda c: (c, functional.layer_norm(c, c.shape[-1:])))(a.transpose(1, 2) + b), ((70, 40, 65), (70, 65, 40))),
+    "norm of many transposed rows": (lambda a, b: functional.layer_norm(a.transpose(1, 2) + b, (a.shape[1],)).contiguous(), ((40, 100, 190), (40, 190, 100))),
+    "softmax over the middle": (lambda a, b: (torch.softmax(a * 2, 1) + b).transpose(1, 2).contiguous(), ((5, 333, 130), (5, 333, 130))),
+    "long sums across": (lambda a, b: (a * b).sum(0) + a.amax(0), ((9000, 70), (9000, 70))),
+}
 MIXED = {
     "a tensor's number": lambda a: torch.tanh(a * a.sum().item() + a.mean().item() * 2),
     "a copy on the CPU": lambda a: torch.sin(a).cpu() * 2 + 1,
@@ -131,6 +146,9 @@ def cases(device):
         if name in ("views handed out", "several views", "inputs handed out", "misaligned"):
             continue  # they view the memory as it lies
         yield f"{name}, channels last", function, (random(8, 16, 32, 32).contiguous(memory_format=torch.channels_last),), {}
+    for dtype in FLOATS:
+        for name, (function, shapes) in ACROSS.items():
+            yield f"{name}, {str(dtype).removeprefix('torch.')}", function, tuple(random(*shape, dtype=dtype) for shape in shapes), looser(dtype, 9000) if "sums" in name else {}
     for name, function in MIXED.items():
         yield name, function, (random(2, 3, 32, 32),), {}
     yield from convolutions(random)
