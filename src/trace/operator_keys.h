@@ -43,28 +43,11 @@ extern constinit std::atomic<std::uint64_t> counted_operators;
 /// operators the call stands, and says how many to let pass before the next. It may be called on any thread, with the GIL or without.
 extern constinit std::atomic<std::uint32_t (*)(std::uint32_t)> outside_hook;
 
-/// While it lives the recorder's key is excluded. As c10's guard for any keys, but without calls.
-class KeyExcluded {
- public:
-  KeyExcluded() : state_(c10::impl::raw_local_dispatch_key_set), before_(state_.excluded().has(kRecorderKey)) {
-    if (!before_) state_.set_excluded(state_.excluded().add(kRecorderKey));
-  }
-  ~KeyExcluded() {
-    if (!before_) state_.set_excluded(state_.excluded().remove(kRecorderKey));
-  }
-  KeyExcluded(const KeyExcluded&) = delete;
-  KeyExcluded& operator=(const KeyExcluded&) = delete;
-
- private:
-  c10::impl::PODLocalDispatchKeySet& state_;
-  const bool before_;
-};
-
 /// Counts a top-level operator; what is called while it lives is inside of that.
 class CountedCall {
  public:
   /// On the thread that `calls` is of.
-  explicit CountedCall(CallsHere& calls) : calls_(calls), outer_(std::exchange(calls.inside, true)) {
+  explicit CountedCall(CallsHere& calls) : calls_(calls), inner_(kRecorderKey), outer_(std::exchange(calls.inside, true)) {
     calls.count++;
     if (++calls.passed <= calls.to_pass && calls.current == nullptr) return;
     const auto hook = calls.current ? nullptr : outside_hook.load(std::memory_order_relaxed);
@@ -78,7 +61,7 @@ class CountedCall {
 
  private:
   CallsHere& calls_;
-  const KeyExcluded inner_;
+  const c10::impl::ExcludeDispatchKeyGuard inner_;
   bool outer_;
 };
 
