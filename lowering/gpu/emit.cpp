@@ -394,7 +394,11 @@ class KernelEmitter : emit::Values {
   bool is_read(std::int32_t buffer) const {
     return std::any_of(kernel_.ops.begin(), kernel_.ops.end(), [&](const LoopOp& at) { return at.kind == ExpressionKind::kLoad && at.access.buffer == buffer; });
   }
-  bool stores_across(const LoopStore& out) const { return out.inner && !turned_.empty() && lies_across(kernel_, shape_, out.access) && !is_read(out.access.buffer); }
+  /// Other threads than those that compute the elements write them, and sooner than other stores: only where nothing else touches the buffer.
+  bool stores_across(const LoopStore& out) const {
+    const auto stores = std::count_if(kernel_.stores.begin(), kernel_.stores.end(), [&](const LoopStore& other) { return other.access.buffer == out.access.buffer; });
+    return out.inner && !turned_.empty() && lies_across(kernel_, shape_, out.access) && stores == 1 && !is_read(out.access.buffer);
+  }
 
   /// Each thread reads what another needs, in memory's order.
   void load_across(std::vector<Turn>& turns) {
