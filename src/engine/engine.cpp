@@ -3,6 +3,7 @@
 #include "engine/backend.h"
 #include "engine/session.h"
 #include "engine/status.h"
+#include "engine/steady_frames.h"
 #include "guards/storage_watch.h"
 #include "guards/torch_python.h"
 #include "lowering/lower.h"
@@ -723,6 +724,7 @@ report::GraphBreak Engine::break_row(std::size_t at) const {
 report::Report Engine::report() const {
   report::Report report = report_;
   report.operators_total = trace::operator_count() - operators_before_ + replayed_operators_ - replayed_before_;
+  report.operators_assumed = assumed_operators() - assumed_before_;
   report.frames_vm = vm::counters().frames_vm;
   report.frames_cpython = vm::counters().frames_cpython;
   report.frames_handed_over = vm::counters().handed_over;
@@ -748,6 +750,7 @@ void Engine::reset_report() {
   outside_.reset();
   replayed_before_ = replayed_operators_;
   operators_before_ = trace::operator_count();
+  assumed_before_ = assumed_operators();
   vm::counters() = {};
 }
 

@@ -267,7 +267,7 @@ class Engine final : public vm::Engine {
   bool backward_apart_ = false;           // those of torch's are in
   std::unordered_map<PyCodeObject*, bool> backward_codes_;
   std::uint32_t random_ = 1;
-  std::uint64_t operators_before_ = 0;
+  std::uint64_t operators_before_ = 0, assumed_before_ = 0;
   std::uint64_t recorded_operators_ = 0, replayed_operators_ = 0;  // since the start
   std::uint64_t replayed_before_ = 0;                              // of these, before the report was reset
   Trials trials_;

@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/module.h"
+#include "engine/steady_frames.h"
 #include "guards/storage_watch.h"
 #include "report/report.h"
 #include "trace/hidden_key.h"
@@ -53,7 +54,7 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   dynrun::guards::watch_storage_aliases();
   dynrun::trace::hide_recording_key();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
-  if (the_options.stats_file || the_options.explain_file || the_options.html_file || the_options.explain) dynrun::trace::count_on_all_threads();
+  if (the_options.stats_file || the_options.explain_file || the_options.html_file || the_options.explain) dynrun::engine::count_operators_of_all_threads();
   if (serves_torch_compile()) dynrun::engine::run_part("_serve", "install");
 }
 
@@ -91,6 +92,6 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_release(void) {
 
 extern "C" DYNRUN_EXPORT PyObject* PyInit_dynrun(void) {
   dynrun_engine_torch_ready();
-  dynrun::trace::count_on_all_threads();
+  dynrun::engine::count_operators_of_all_threads();
   return dynrun::engine::make_module();
 }

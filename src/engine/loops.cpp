@@ -124,8 +124,7 @@ void Loops::measure(Loop& loop) {
   measured_ = &loop;
   measuring_thread_ = PyThreadState_Get();
   loop.stage = Loop::Stage::kMeasured;
-  counted_before_ = trace::counts_on_this_thread();
-  if (!counted_before_) trace::count_on_this_thread(true);
+  trace::measure_on_this_thread(true);
   loop.uncaptured = uncaptured();
 }
 
@@ -134,7 +133,7 @@ void Loops::stop_measuring() {
   if (!measured_) return;
   if (measured_->stage == Loop::Stage::kMeasured) measured_->stage = Loop::Stage::kCold;
   measured_ = nullptr;
-  if (!counted_before_ && measuring_thread_ == PyThreadState_Get()) trace::count_on_this_thread(false);
+  if (measuring_thread_ == PyThreadState_Get()) trace::measure_on_this_thread(false);
 }
 
 bool Loops::jumped(python::Frame* frame, int from, int to, bool* done) {

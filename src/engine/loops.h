@@ -78,7 +78,6 @@ class Loops {
   Loop* measured_ = nullptr;
   std::uint64_t passed_ = 0;
   PyThreadState* measuring_thread_ = nullptr;
-  bool counted_before_ = false;  // whether operators were counted before the measured turn
 };
 
 }  // namespace dynrun::engine

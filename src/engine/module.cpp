@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/python_sources.h"
 #include "engine/scope.h"
+#include "engine/steady_frames.h"
 #include "python/reference.h"
 #include "trace/callables.h"
 #include "trace/operator_recorder.h"
@@ -38,7 +39,7 @@ PyObject* call_apart(PyObject*, PyObject* const* arguments, Py_ssize_t count, Py
 PyObject* measure(PyObject*, PyObject* on) {
   const bool reported = PyObject_IsTrue(on) == 1;
   engine()->measure(reported);
-  trace::count_on_all_threads(reported);
+  count_operators_of_all_threads(reported);
   return none();
 }
 

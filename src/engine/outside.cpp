@@ -14,6 +14,8 @@ namespace {
 /// So many operators of a thread each are looked at; then one in about eight, and behind so many looks one in about thirty.
 constexpr std::uint32_t kExact = 4096, kDense = 2 * kExact;
 
+constinit std::atomic<std::uint64_t> operators_elsewhere{0};
+
 std::uint32_t to_pass_after(std::uint32_t looks) {
   const std::uint32_t distance = report::distance(looks, kExact);
   return looks <= kDense ? distance : 4 * distance + looks % 4;
@@ -61,7 +63,7 @@ struct OutsideOperators::Found {
   std::array<Function, kMost> functions{};
   std::array<Chain, kMost> chains{};
   bool ignored = false;
-  std::uint32_t looks = 0;
+  std::uint32_t looks = 0, stands_for = 1;
 
   Function& function_at(const PyCodeObject* code) { return functions[(reinterpret_cast<std::uintptr_t>(code) >> 5) % kMost]; }
   Chain& chain_at(const std::uint16_t* instruction) { return chains[(reinterpret_cast<std::uintptr_t>(instruction) >> 2) % kMost]; }
@@ -72,6 +74,10 @@ struct OutsideOperators::Found {
 };
 
 bool& OutsideOperators::ignored() { return Found::here().ignored; }
+
+std::uint32_t& OutsideOperators::stands_for() { return Found::here().stands_for; }
+
+std::uint64_t OutsideOperators::elsewhere() { return operators_elsewhere.load(std::memory_order_relaxed); }
 
 OutsideOperators::Function OutsideOperators::function_of(const PyCodeObject* code) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -92,11 +98,14 @@ OutsideOperators::Row& OutsideOperators::row_of(const Key& key, const python::Fr
 std::uint32_t OutsideOperators::count(std::uint32_t operators) {
   Found& found = Found::here();
   const python::Frame* innermost = found.ignored ? nullptr : current_frame();
-  if (innermost == nullptr) return 0;
+  if (innermost == nullptr) {
+    if (!found.ignored) operators_elsewhere.fetch_add(operators, std::memory_order_relaxed);
+    return 0;
+  }
   Chain& chain = found.chain_at(innermost->previous_instruction);
   Row& row = chain.is_of(innermost) ? *chain.row : find(innermost, found, chain);
-  row.count.fetch_add(operators, std::memory_order_relaxed);
-  return to_pass_after(++found.looks);
+  row.count.fetch_add(operators - 1 + found.stands_for, std::memory_order_relaxed);
+  return found.stands_for == 1 ? to_pass_after(++found.looks) : 0;
 }
 
 OutsideOperators::Row& OutsideOperators::find(const python::Frame* innermost, Found& found, Chain& chain) {

@@ -24,6 +24,10 @@ class OutsideOperators {
 
   /// Operators of this thread that are not the program's are not counted while it is set.
   static bool& ignored();
+  /// For how many each operator of this thread stands: those of runs that nobody counted, too. Where they are several, each is looked at.
+  static std::uint32_t& stands_for();
+  /// Grows with each operator that a thread without Python code runs.
+  static std::uint64_t elsewhere();
 
  private:
   struct Key {

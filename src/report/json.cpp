@@ -61,6 +61,7 @@ Json places_json(const std::vector<Place>& places) {
 Json json_of(const Report& report) {
   return {
       {"operators_total", report.operators_total},
+      {"operators_assumed", report.operators_assumed},
       {"operators_captured", report.operators_captured},
       {"segments_compiled", report.segments_compiled},
       {"segments_dropped", report.segments_dropped},

@@ -197,6 +197,7 @@ std::string to_text(const Report& report) {
   text += fmt::format("  {} compiled in {:.2f} s, replayed {}\n", plural(report.segments_compiled, "segment"),
                       report.compile_seconds, plural(report.segment_replays, "time"));
   text += fmt::format("  operators: {} captured of {} ({:.1f} %)\n", report.operators_captured, report.operators_total, share);
+  if (report.operators_assumed > 0) text += fmt::format("    {} of these were not counted: their functions had run as many each time before\n", report.operators_assumed);
   if (report.seconds > 0) {
     text += fmt::format("  time: {} in replays of {:.2f} s ({:.1f} %)\n", duration(report.replay_microseconds), report.seconds, report.replay_microseconds / report.seconds / 1e4);
   }

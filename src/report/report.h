@@ -117,7 +117,8 @@ struct GivenUp {
 /// The keys of `--stats` and of `dynrun.stats()` are the names of these members.
 struct Report {
   std::uint64_t operators_total = 0;  // top-level operators on any thread, whoever ran them; a replay counts what it stands for
-  std::uint64_t operators_captured = 0;  // of these, those in segments
+  std::uint64_t operators_assumed = 0;  // of these, those that nobody counted: their functions had run as many each time before
+  std::uint64_t operators_captured = 0;  // of the total, those in segments
   std::uint64_t segments_compiled = 0;
   std::uint64_t segments_dropped = 0;  // what they guard is gone, or others made them useless
   std::uint64_t segment_replays = 0;

@@ -79,21 +79,40 @@ WatchedCasts::~WatchedCasts() { calls_here.watched_casts = outer_; }
 
 bool inside_operator() { return calls_here.inside || c10::impl::tls_is_dispatch_key_excluded(kKey); }
 
-void count_on_this_thread(bool on) {
-  calls_here.counted = on;
-  c10::impl::tls_set_dispatch_key_included(kKey, on);
+namespace {
+
+/// Sets one of the thread's flags, and the key as they are now.
+void switch_counting(bool CallsHere::* flag, bool on) {
+  calls_here.*flag = on;
+  c10::impl::tls_set_dispatch_key_included(kKey, calls_here.counts());
 }
+
+}  // namespace
+
+void measure_on_this_thread(bool on) { switch_counting(&CallsHere::measured, on); }
 
 void count_on_all_threads(bool on) {
   all_threads_count = on;
-  count_on_this_thread(on);
+  switch_counting(&CallsHere::counted, on);
 }
 
 void count_on_a_new_thread() {
-  if (all_threads_count && !calls_here.counted && calls_here.current == nullptr) count_on_this_thread(true);
+  if (all_threads_count && !calls_here.counted && calls_here.current == nullptr) switch_counting(&CallsHere::counted, true);
 }
 
-bool counts_on_this_thread() { return c10::impl::tls_is_dispatch_key_included(kKey); }
+bool may_leave_uncounted() {
+  return calls_here.counted && !calls_here.measured && !calls_here.left_uncounted && !calls_here.inside && calls_here.only_count();
+}
+
+void look_at_next() { calls_here.to_pass = 0; }
+
+void go_on_counting() {
+  if (may_leave_uncounted()) c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+UncountedScope::UncountedScope() { switch_counting(&CallsHere::left_uncounted, true); }
+
+UncountedScope::~UncountedScope() { switch_counting(&CallsHere::left_uncounted, false); }
 
 RecordingScope::RecordingScope(OperatorRecorder* recorder)
     : outer_(std::exchange(calls_here.current, recorder)), key_was_on_(c10::impl::tls_is_dispatch_key_included(kKey)) {
@@ -110,7 +129,7 @@ UnrecordedScope::UnrecordedScope() : without_key_(kKey), outer_(std::exchange(ca
 UnrecordedScope::~UnrecordedScope() { calls_here.inside = outer_; }
 
 PlainKeysScope::PlainKeysScope() : key_was_on_(c10::impl::tls_is_dispatch_key_included(kKey)), outer_(std::exchange(calls_here.inside, true)) {
-  c10::impl::tls_set_dispatch_key_included(kKey, calls_here.counted);
+  c10::impl::tls_set_dispatch_key_included(kKey, calls_here.counts());
 }
 
 PlainKeysScope::~PlainKeysScope() {

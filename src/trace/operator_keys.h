@@ -27,12 +27,13 @@ class OperatorRecorder;
 struct CallsHere {
   OperatorRecorder* current = nullptr;  // records them
   bool inside = false;                  // they are inside of one that was called before
-  bool counted = false;
+  bool counted = false, measured = false, left_uncounted = false;  // for reports, for loops, or not for reports just now
   std::uint64_t count = 0;
   std::uint32_t passed = 0, to_pass = 0;  // operators that are not in `counted_operators` yet, and how many may stay so
   c10::DispatchKey* watched_casts = nullptr;
   const std::function<at::Tensor()>* given_cast = nullptr;
 
+  bool counts() const { return measured || (counted && !left_uncounted); }
   bool only_count() const { return current == nullptr && watched_casts == nullptr && given_cast == nullptr; }
 };
 extern thread_local constinit CallsHere calls_here;

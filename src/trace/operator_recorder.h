@@ -339,10 +339,26 @@ std::uint64_t operator_count();
 std::uint64_t operators_here();
 /// More, or fewer, of this thread's.
 void count_operators(std::int64_t more);
-void count_on_this_thread(bool on = true);
+/// For a while, whether operators are counted or not.
+void measure_on_this_thread(bool on);
 /// On this thread, and on each that runs Python code from now on (`count_on_a_new_thread`, which is called where it may do so, with the GIL).
 void count_on_all_threads(bool on = true);
 void count_on_a_new_thread();
-bool counts_on_this_thread();
+
+/// Whether nothing but counting is done with the operators that this thread calls next.
+bool may_leave_uncounted();
+/// The thread's next operator that is counted is looked at.
+void look_at_next();
+/// Behind code that may have put back dispatch keys which it had found while nothing was counted.
+void go_on_counting();
+
+/// While it lives no operator of this thread is counted. Where that may be (`may_leave_uncounted`).
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+  UncountedScope& operator=(const UncountedScope&) = delete;
+};
 
 }  // namespace dynrun::trace

@@ -19,7 +19,7 @@ bool makes_generator(python::Frame* frame) {
 PyObject* evaluate(PyThreadState* thread, python::Frame* frame, int throwing) {
   auto in_cpython = [&] {
     count_foreign(thread, frame);
-    return evaluate_in_cpython(thread, frame, throwing, false);
+    return the_hook.left_runner ? the_hook.left_runner(thread, frame, throwing) : evaluate_left(thread, frame, throwing);
   };
   auto as_ever = [&] {
     const bool here = is_wanted(thread, frame) && bytecode::decode(frame->code)->supported;
@@ -46,6 +46,8 @@ void count_foreign(PyThreadState* thread, python::Frame* frame) {
   if (makes_generator(frame)) return;
   ++(dynrun_is_monitored(thread, frame->code) ? counters().frames_traced : counters().frames_cpython);
 }
+
+PyObject* evaluate_left(PyThreadState* thread, python::Frame* frame, bool throwing) { return evaluate_in_cpython(thread, frame, throwing, false); }
 
 PyObject* evaluate_in_cpython(PyThreadState* thread, python::Frame* frame, bool throwing, bool began) {
   if (!dynrun_is_monitored(thread, frame->code)) return dynrun_evaluate(thread, frame, throwing, began);
@@ -100,6 +102,9 @@ void set_frame_policy(FramePolicy chosen) {
 }
 void set_frame_filter(bool (*wants)(python::Frame* frame)) {
   the_hook.filter = wants;
+}
+void set_left_runner(PyObject* (*run)(PyThreadState* thread, python::Frame* frame, bool throwing)) {
+  the_hook.left_runner = run;
 }
 Counters& counters() {
   return the_hook.counters;

@@ -110,6 +110,7 @@ struct Hook {
   Engine* engine = nullptr;
   FramePolicy policy = FramePolicy::kOff;
   bool (*filter)(python::Frame*) = nullptr;
+  PyObject* (*left_runner)(PyThreadState*, python::Frame*, bool) = nullptr;
   Counters counters;
   bool stress = false;
   bool installed = false;

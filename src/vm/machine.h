@@ -180,6 +180,11 @@ void set_frame_filter(bool (*wants)(python::Frame* frame));
 const char* install_frame_hook();
 void remove_frame_hook();
 
+/// Runs a frame that is left to CPython, to its end. Consumes it.
+PyObject* evaluate_left(PyThreadState* thread, python::Frame* frame, bool throwing);
+/// Called for each of these in the place of `evaluate_left`, which it calls. Null (the default): nothing is.
+void set_left_runner(PyObject* (*run)(PyThreadState* thread, python::Frame* frame, bool throwing));
+
 struct Counters {
   std::uint64_t frames_vm = 0;       // frames started or resumed in the VM
   std::uint64_t frames_cpython = 0;  // frames that the hook gave to CPython's evaluator, untraced

@@ -622,6 +622,20 @@ def counted_operators(folder):
     assert outside <= total - report["operators_captured"], f"{outside} operators outside of segments, of {total}"
 
 
+@slow
+def assumed_operators(folder):
+    script = str(pathlib.Path(__file__).with_name("steady.py"))
+    same(script, options=(f"--explain=json:{folder}/report.json",))
+    report, called = json.loads((folder / "report.json").read_text()), int(dynrun(script).stdout)
+    assert abs(report["operators_total"] - called) < 0.005 * called, f"{report['operators_total']} operators, where {called} were called"
+    if harness.EXTRA:
+        return  # under --vm=all CPython runs no function
+    assert 0.5 * called < report["operators_assumed"] < called, report["operators_assumed"]
+    by_function = {name: sum(line["count"] for line in report["outside_operators"] if line["function"] == name) for name in ("steady", "changed", "in_turns")}
+    for name, count in (("steady", 40000), ("changed", 24000), ("in_turns", 3999)):
+        assert abs(by_function[name] - count) < 0.05 * count, by_function
+
+
 @case
 def stats_file_errors(folder):
     one_line_error(dynrun(f"--stats={folder}/no/such/stats.json", "-c", "print('must not run')"), "No such file", "folder")
