@@ -44,11 +44,13 @@ PyObject* measure(PyObject*, PyObject* on) {
 }
 
 PyObject* stats_text(PyObject*, PyObject*) {
+  note_that_counts_are_read();
   std::string text = report::to_json(engine()->report());
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
 }
 
 PyObject* reset_stats(PyObject*, PyObject*) {
+  note_that_counts_are_read();
   engine()->reset_report();
   return none();
 }
@@ -74,7 +76,12 @@ PyObject* source(PyObject*, PyObject* name) {
 
 PyObject* call_class(PyObject*, PyObject* callable) { return PyUnicode_FromString(trace::class_name(trace::classify(callable).call_class)); }
 
-PyObject* operator_count(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(trace::operator_count()); }
+/// Exact, for tests that count what a call runs.
+PyObject* operator_count(PyObject*, PyObject*) {
+  note_that_counts_are_read();
+  count_exactly();
+  return PyLong_FromUnsignedLongLong(trace::operator_count());
+}
 
 PyMethodDef methods[] = {{"_mark", mark, METH_VARARGS, nullptr},
                          {"_disable", disable_here, METH_O, nullptr},

@@ -17,6 +17,7 @@ constexpr std::uint32_t kSure = 16;      // runs in a row with as many operators
 constexpr std::uint32_t kAssumed = 63;   // runs from one that is counted to the next
 
 constinit std::atomic<std::uint64_t> assumed{0};
+thread_local constinit std::uint64_t counts_read = 0;  // times
 
 /// Runs of one code object. Its version is its own, wherever it lies.
 struct Runs {
@@ -41,7 +42,10 @@ Runs& runs_at(const PyCodeObject* code) {
   return all[(reinterpret_cast<std::uintptr_t>(code) >> 5) % kMost];
 }
 
-PyObject* run_assumed(PyThreadState* thread, python::Frame* frame, bool throwing, std::uint64_t operators) {
+/// `runs`: of the frame's code, as the next ones are.
+PyObject* run_assumed(PyThreadState* thread, python::Frame* frame, bool throwing, Runs& runs) {
+  const std::uint64_t operators = runs.operators, read = counts_read;
+  runs.assumed++;
   PyObject* result;
   {
     const trace::UncountedScope uncounted;
@@ -49,6 +53,7 @@ PyObject* run_assumed(PyThreadState* thread, python::Frame* frame, bool throwing
   }
   trace::count_operators(static_cast<std::int64_t>(operators));
   assumed.fetch_add(operators, std::memory_order_relaxed);
+  if (read != counts_read) runs.alike = 0;
   return result;
 }
 
@@ -63,20 +68,18 @@ PyObject* run(PyThreadState* thread, python::Frame* frame, bool throwing) {
   Runs& runs = runs_at(code);
   if (!runs.are_of(code, version)) runs = {code, version};
   if (may_assume && runs.are_steady()) {
-    if (runs.assumed < kAssumed) {
-      runs.assumed++;
-      return run_assumed(thread, frame, throwing, runs.operators);
-    }
+    if (runs.assumed < kAssumed) return run_assumed(thread, frame, throwing, runs);
     stands_for = 1 + runs.assumed;
     trace::look_at_next();
   }
-  const std::uint64_t before = trace::operators_here(), elsewhere = OutsideOperators::elsewhere();
+  const std::uint64_t before = trace::operators_here(), elsewhere = OutsideOperators::elsewhere(), read = counts_read;
   PyObject* result = vm::evaluate_left(thread, frame, throwing);
   trace::go_on_counting();
   if (may_assume) stands_for = 1;
   if (!runs.are_of(code, version)) return result;  // another one's by now
   runs.counted(trace::operators_here() - before);
-  if (elsewhere != OutsideOperators::elsewhere()) runs.alike = 0;  // a backward pass on a GPU: what runs there is counted there
+  // A backward pass on a GPU: what runs there is counted there.
+  if (elsewhere != OutsideOperators::elsewhere() || read != counts_read) runs.alike = 0;
   return result;
 }
 
@@ -86,6 +89,10 @@ void count_operators_of_all_threads(bool on) {
   trace::count_on_all_threads(on);
   vm::set_left_runner(on ? &run : nullptr);
 }
+
+void note_that_counts_are_read() { counts_read++; }
+
+void count_exactly() { vm::set_left_runner(nullptr); }
 
 std::uint64_t assumed_operators() { return assumed.load(std::memory_order_relaxed); }
 
