@@ -29,7 +29,7 @@ def assembles(script, target):
     for architecture in ARCHITECTURES[target]:
         rows = gpu_bench.assemble(modules, architecture)
         assert len(rows) == sum(text.count(".visible .entry") for text in modules), f"{architecture}: {len(rows)} kernels"
-        spilled = [name for name, _, bytes_spilled in rows if bytes_spilled and ("_flat_" in name or "_tiles_" in name)]
+        spilled = gpu_bench.spilling_pointwise(rows)
         assert not spilled, f"{architecture}: {spilled} spill"
 
 

@@ -349,6 +349,11 @@ def assemble(modules, architecture):
     return rows
 
 
+def spilling_pointwise(rows):
+    """Of what `assemble` gives, the pointwise kernels that keep registers in memory. The form of a kernel is a part of its name."""
+    return [row for row in rows if row[2] and ("_flat_" in row[0] or "_tiles_" in row[0])]
+
+
 def print_assembled(options):
     """`tools/bench kernels --device cuda --assemble-only`: needs no GPU."""
     import zoo
@@ -361,7 +366,7 @@ def print_assembled(options):
         modules = modules_of(script, executable)
         for architecture in ("sm_80", "sm_90", "sm_100"):
             rows = assemble(modules, architecture)
-            spilled = [row for row in rows if row[2] and ("_flat_" in row[0] or "_tiles_" in row[0])]
+            spilled = spilling_pointwise(rows)
             failed += bool(spilled)
             print(f"{name:<22} {architecture:<7} {len(rows):>4} kernels, at most {max((row[1] for row in rows), default=0):>3} registers, "
                   f"{sum(row[2] > 0 for row in rows)} with spills, {len(spilled)} of them pointwise", flush=True)
