@@ -182,6 +182,7 @@ class Engine final : public vm::Engine {
   std::uint64_t recorded_operators() const { return recorded_operators_; }
   std::uint64_t captured_operators() const { return recorded_operators_ + replayed_operators_; }
   Loops& loops() { return loops_; }
+  OutsideOperators& outside() { return outside_; }
 
   /// Functions and modules that `dynrun.compile` was given: recorded at first sight.
   void mark(PyObject* function_or_module) { mark(function_or_module, options_.dynamic); }

@@ -17,8 +17,10 @@ constexpr std::uint32_t kExact = 4096, kDense = 2 * kExact;
 constinit std::atomic<std::uint64_t> operators_elsewhere{0};
 
 std::uint32_t to_pass_after(std::uint32_t looks) {
-  const std::uint32_t distance = report::distance(looks, kExact);
-  return looks <= kDense ? distance : 4 * distance + looks % 4;
+  if (looks <= kDense) return report::distance(looks, kExact);
+  std::uint32_t mixed = looks * 0x9E3779B9u;  // what runs in a loop comes back after as many operators each time
+  mixed = (mixed ^ mixed >> 15) * 0x85EBCA6Bu;
+  return 16 + (mixed >> 27);
 }
 
 /// A string's text without a Python call: the GIL may not be held. Only ASCII has its text in place.
@@ -63,7 +65,8 @@ struct OutsideOperators::Found {
   std::array<Function, kMost> functions{};
   std::array<Chain, kMost> chains{};
   bool ignored = false;
-  std::uint32_t looks = 0, stands_for = 1;
+  std::uint32_t looks = 0;
+  Shares* shares = nullptr;
 
   Function& function_at(const PyCodeObject* code) { return functions[(reinterpret_cast<std::uintptr_t>(code) >> 5) % kMost]; }
   Chain& chain_at(const std::uint16_t* instruction) { return chains[(reinterpret_cast<std::uintptr_t>(instruction) >> 2) % kMost]; }
@@ -75,7 +78,11 @@ struct OutsideOperators::Found {
 
 bool& OutsideOperators::ignored() { return Found::here().ignored; }
 
-std::uint32_t& OutsideOperators::stands_for() { return Found::here().stands_for; }
+OutsideOperators::Shares*& OutsideOperators::shares() { return Found::here().shares; }
+
+void OutsideOperators::add(const Shares& shares) {
+  for (const Share& share : shares) share.row->count.fetch_add(share.count, std::memory_order_relaxed);
+}
 
 std::uint64_t OutsideOperators::elsewhere() { return operators_elsewhere.load(std::memory_order_relaxed); }
 
@@ -85,6 +92,14 @@ OutsideOperators::Function OutsideOperators::function_of(const PyCodeObject* cod
   if (fresh) at->second = report::is_library(std::string(plain_text(code->co_filename)));
   return {code, code->co_filename, code->co_qualname, at->second, plain_text(code->co_qualname) == "_engine_run_backward"};
 }
+
+const OutsideOperators::Function& OutsideOperators::known(Found& found, const PyCodeObject* code) {
+  Function& function = found.function_at(code);
+  if (function.code != code || function.file != code->co_filename || function.name != code->co_qualname) function = function_of(code);
+  return function;
+}
+
+bool OutsideOperators::is_library(PyCodeObject* code) { return known(Found::here(), code).is_library; }
 
 OutsideOperators::Row& OutsideOperators::row_of(const Key& key, const python::Frame& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -104,25 +119,23 @@ std::uint32_t OutsideOperators::count(std::uint32_t operators) {
   }
   Chain& chain = found.chain_at(innermost->previous_instruction);
   Row& row = chain.is_of(innermost) ? *chain.row : find(innermost, found, chain);
-  row.count.fetch_add(operators - 1 + found.stands_for, std::memory_order_relaxed);
-  return found.stands_for == 1 ? to_pass_after(++found.looks) : 0;
+  row.count.fetch_add(operators, std::memory_order_relaxed);
+  if (found.shares == nullptr) return to_pass_after(++found.looks);
+  auto share = std::find_if(found.shares->rbegin(), found.shares->rend(), [&](const Share& other) { return other.row == &row; });
+  if (share != found.shares->rend()) share->count++;
+  else found.shares->push_back({&row, 1});
+  return 0;
 }
 
 OutsideOperators::Row& OutsideOperators::find(const python::Frame* innermost, Found& found, Chain& chain) {
-  auto known = [&](const python::Frame* frame) -> const Function& {
-    PyCodeObject* code = frame->code;
-    Function& function = found.function_at(code);
-    if (function.code != code || function.file != code->co_filename || function.name != code->co_qualname) function = function_of(code);
-    return function;
-  };
-  const bool backward = known(innermost).runs_backward;
+  const bool backward = known(found, innermost->code).runs_backward;
   const python::Frame* own = innermost;
   std::size_t depth = 0;
   auto pass = [&](const python::Frame* frame) {
     if (depth < Chain::kMost) chain.at[depth] = frame->previous_instruction;
     depth++;
   };
-  for (; own && known(own).is_library; own = python_frame(own->previous)) pass(own);
+  for (; own && known(found, own->code).is_library; own = python_frame(own->previous)) pass(own);
   const bool is_own = own != nullptr;
   if (is_own) pass(own);
   else own = innermost;

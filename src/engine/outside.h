@@ -24,10 +24,22 @@ class OutsideOperators {
 
   /// Operators of this thread that are not the program's are not counted while it is set.
   static bool& ignored();
-  /// For how many each operator of this thread stands: those of runs that nobody counted, too. Where they are several, each is looked at.
-  static std::uint32_t& stands_for();
   /// Grows with each operator that a thread without Python code runs.
   static std::uint64_t elsewhere();
+
+  struct Row;
+  struct Share {
+    Row* row;
+    std::uint32_t count;
+  };
+  /// Which lines lead to the operators of a run.
+  using Shares = std::vector<Share>;
+  /// While it is set each operator of this thread is looked at and written down there.
+  static Shares*& shares();
+  /// Another run that leads to them.
+  static void add(const Shares& shares);
+  /// Whether `code` is none of the program's own.
+  bool is_library(PyCodeObject* code);
 
  private:
   struct Key {
@@ -35,11 +47,6 @@ class OutsideOperators {
     std::ptrdiff_t unit;
     bool backward;
     auto operator<=>(const Key&) const = default;
-  };
-  struct Row {
-    const void* name;  // of the function: another code object may come to lie at the address
-    report::OutsideLine line;
-    std::atomic<std::uint64_t> count{0};
   };
   /// What is known of a code object, until another one comes to lie at its address.
   struct Function {
@@ -52,12 +59,19 @@ class OutsideOperators {
   Row& find(const python::Frame* innermost, Found& found, Chain& chain);
 
   Function function_of(const PyCodeObject* code);
+  const Function& known(Found& found, const PyCodeObject* code);
   Row& row_of(const Key& key, const python::Frame& frame);
 
   mutable std::mutex mutex_;
   std::map<Key, Row*> index_;
   std::deque<Row> rows_;  // stay: threads know where they are
   std::unordered_map<const void*, bool> library_;  // by the address of a file's name
+};
+
+struct OutsideOperators::Row {
+  const void* name;  // of the function: another code object may come to lie at the address
+  report::OutsideLine line;
+  std::atomic<std::uint64_t> count{0};
 };
 
 }  // namespace dynrun::engine

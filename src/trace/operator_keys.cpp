@@ -100,14 +100,21 @@ void count_on_a_new_thread() {
   if (all_threads_count && !calls_here.counted && calls_here.current == nullptr) switch_counting(&CallsHere::counted, true);
 }
 
-bool may_leave_uncounted() {
-  return calls_here.counted && !calls_here.measured && !calls_here.left_uncounted && !calls_here.inside && calls_here.only_count();
+Counting counting_here(std::uint64_t exact) {
+  const CallsHere& calls = calls_here;
+  if (!calls.counted || calls.left_uncounted || calls.count < exact || calls.measured || !calls.only_count()) return Counting::kNeeded;
+  return inside_operator() ? Counting::kInside : Counting::kForReport;
 }
 
-void look_at_next() { calls_here.to_pass = 0; }
+LooksApart::LooksApart() : passed_(std::exchange(calls_here.passed, 0)), to_pass_(std::exchange(calls_here.to_pass, 0)) {}
+
+LooksApart::~LooksApart() {
+  calls_here.passed += passed_;
+  calls_here.to_pass = to_pass_;
+}
 
 void go_on_counting() {
-  if (may_leave_uncounted()) c10::impl::tls_set_dispatch_key_included(kKey, true);
+  if (counting_here(0) == Counting::kForReport) c10::impl::tls_set_dispatch_key_included(kKey, true);
 }
 
 UncountedScope::UncountedScope() { switch_counting(&CallsHere::left_uncounted, true); }

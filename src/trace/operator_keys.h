@@ -49,6 +49,7 @@ class CountedCall {
  public:
   /// On the thread that `calls` is of.
   explicit CountedCall(CallsHere& calls) : calls_(calls), inner_(kRecorderKey), outer_(std::exchange(calls.inside, true)) {
+    if (calls.left_uncounted && !calls.measured && calls.current == nullptr) return;  // a mode has put the key back that it had found
     calls.count++;
     if (++calls.passed <= calls.to_pass && calls.current == nullptr) return;
     const auto hook = calls.current ? nullptr : outside_hook.load(std::memory_order_relaxed);

@@ -345,14 +345,29 @@ void measure_on_this_thread(bool on);
 void count_on_all_threads(bool on = true);
 void count_on_a_new_thread();
 
-/// Whether nothing but counting is done with the operators that this thread calls next.
-bool may_leave_uncounted();
-/// The thread's next operator that is counted is looked at.
-void look_at_next();
-/// Behind code that may have put back dispatch keys which it had found while nothing was counted.
+/// What counting is to a thread.
+enum class Counting {
+  kNeeded,     // what it runs next is counted, or is not, whatever it has run so far
+  kInside,     // it is inside of an operator that was counted
+  kForReport,  // only reports want it
+};
+/// kNeeded until the thread has counted so many.
+Counting counting_here(std::uint64_t exact);
+/// While it lives each operator of the thread is looked at for which the hook asks that. Those that are waiting for a look still are behind it.
+class LooksApart {
+ public:
+  LooksApart();
+  ~LooksApart();
+  LooksApart(const LooksApart&) = delete;
+  LooksApart& operator=(const LooksApart&) = delete;
+
+ private:
+  std::uint32_t passed_, to_pass_;
+};
+/// Behind code that may have put back dispatch keys which it had found while nothing was counted. Where only reports want it, or it does nothing.
 void go_on_counting();
 
-/// While it lives no operator of this thread is counted. Where that may be (`may_leave_uncounted`).
+/// While it lives no operator of this thread is counted. Where only reports want it.
 class UncountedScope {
  public:
   UncountedScope();

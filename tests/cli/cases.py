@@ -630,10 +630,10 @@ def assumed_operators(folder):
     assert abs(report["operators_total"] - called) < 0.005 * called, f"{report['operators_total']} operators, where {called} were called"
     if harness.EXTRA:
         return  # under --vm=all CPython runs no function
-    assert 0.5 * called < report["operators_assumed"] < called, report["operators_assumed"]
-    by_function = {name: sum(line["count"] for line in report["outside_operators"] if line["function"] == name) for name in ("steady", "changed", "in_turns")}
-    for name, count in (("steady", 40000), ("changed", 24000), ("in_turns", 3999)):
-        assert abs(by_function[name] - count) < 0.05 * count, by_function
+    assert 0.3 * called < report["operators_assumed"] < called, report["operators_assumed"]
+    counts = {name: [line["count"] for line in report["outside_operators"] if line["function"] == name] for name in ("steady", "changed", "in_turns", "twice")}
+    for name, count, lines in (("steady", 40000, 1), ("changed", 24000, 1), ("in_turns", 3999, 1), ("twice", 4000, 2)):
+        assert len(counts[name]) == lines and all(abs(found - count) < 0.2 * count for found in counts[name]), counts
 
 
 @case

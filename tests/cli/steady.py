@@ -2,7 +2,10 @@
 
 import sys
 
+import asyncio
+
 import torch
+import torch.nn.functional as functional
 
 try:
     from dynrun import disable  # all of it is left to CPython
@@ -56,6 +59,35 @@ def outer(turn):
     in_turns(turn)
 
 
+def twice():
+    functional.layer_norm(x, (4,))
+    functional.layer_norm(x, (4,))
+    called_operators(2)
+
+
+@torch.library.custom_op("steady::many", mutates_args=())
+def many(a: torch.Tensor) -> torch.Tensor:
+    return a + a - a * a + a
+
+
+def of_its_own():
+    many(x)
+    called_operators(1)
+
+
+async def request():
+    with torch.inference_mode():
+        for _ in range(2):
+            torch.mul(x, x)
+            called_operators(1)
+            await asyncio.sleep(0)
+
+
+async def requests():
+    for _ in range(500):
+        await asyncio.gather(*[request() for _ in range(4)])
+
+
 @disable
 def a_turn(turn):
     outer(turn)
@@ -68,4 +100,7 @@ def a_turn(turn):
 
 for turn in range(4000):
     a_turn(turn)
+    disable(twice)()
+    disable(of_its_own)()
+disable(asyncio.run)(requests())
 print(called)
