@@ -69,6 +69,7 @@ struct Runs {
 struct Here {
   static constexpr std::size_t kMost = 256;
   std::array<Runs, kMost> runs;
+  OutsideOperators::Shares shares;  // of the run whose lines are written down
   std::uint64_t reads = 0, inside = 0;
   std::uint32_t turn = 0;
 
@@ -127,11 +128,11 @@ PyObject* run_counted(PyThreadState* thread, python::Frame* frame, bool throwing
   const std::uint16_t* const called_at = runs.called_at;
   const std::uint32_t version = runs.version;
   const bool settling = runs.are_settling();
-  OutsideOperators::Shares shares;
   std::optional<trace::LooksApart> looks;
   if (settling) {
     looks.emplace();
-    OutsideOperators::shares() = &shares;
+    here.shares.clear();
+    OutsideOperators::shares() = &here.shares;
   }
   const Seen before = here.seen();
   PyObject* result = vm::evaluate_left(thread, frame, throwing);
@@ -140,7 +141,7 @@ PyObject* run_counted(PyThreadState* thread, python::Frame* frame, bool throwing
   if (settling) OutsideOperators::shares() = nullptr;
   if (!runs.are_of(code, version, called_at)) return result;  // of another one by now
   runs.note(before, here.seen(), here.turn++);
-  if (settling) runs.shares = std::move(shares);
+  if (settling) runs.shares = here.shares;
   runs.has_shares = settling && trace::outside_hook.load(std::memory_order_relaxed) != nullptr;
   return result;
 }
