@@ -1,7 +1,5 @@
 """Functions that run as many operators each time, and such as do not; prints how many the program called."""
 
-import sys
-
 import asyncio
 
 import torch
