@@ -134,6 +134,17 @@ void OperatorRecorder::clear_refusal() {
   refused_operator_.clear();
 }
 
+void OperatorRecorder::bring_in_first(const torch::jit::Stack& stack, std::size_t first) {
+  if (!is_weight) return;
+  auto bring = [&](auto chosen) {
+    for (const at::Tensor& tensor : tensors_of(stack, first)) {
+      if (tensor.defined() && find(tensor) == graph::kNoValue && chosen(tensor)) resolve_outside(tensor);
+    }
+  };
+  bring([&](const at::Tensor& tensor) { return asked.count(tensor.unsafeGetTensorImpl()) != 0; });
+  bring(is_weight);
+}
+
 bool OperatorRecorder::tensor_argument(const at::Tensor& tensor, graph::Argument& argument) {
   if (!tensor.defined()) {
     argument = graph::Argument::constant(c10::IValue());
@@ -731,6 +742,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   }
   const bool decides = gives_unsized(op, *stack, first);
   find_index_part(op, *stack, first);
+  bring_in_first(*stack, first);
   graph::Node node{op, {}, {}, {}, mode_now(), source_};
   for (std::size_t i = 0; i < count; i++) {
     graph::Argument argument;

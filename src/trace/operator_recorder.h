@@ -42,6 +42,10 @@ class OperatorRecorder {
 
   /// Called for a tensor that no recorded operator made: gives its graph input, or kNoValue when it has no provenance.
   std::function<graph::ValueId(const at::Tensor&)> resolve_outside;
+  /// Whether such a tensor is a module's parameter or buffer. What an operator is given becomes inputs in torch.compile's order: tensors
+  /// that have been asked for their types, weights, and all else.
+  std::function<bool(const at::Tensor&)> is_weight;
+  std::unordered_set<const c10::TensorImpl*> asked;
 
   /// Torch forgets the casts that it has kept.
   void forget_casts();
@@ -213,6 +217,7 @@ class OperatorRecorder {
   bool bind_index(const c10::OperatorHandle& op, std::size_t at, const c10::IValue& value, graph::Argument& argument);
   void find_index_part(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first);
   bool argument_of(const c10::IValue& value, graph::Argument& argument);
+  void bring_in_first(const torch::jit::Stack& stack, std::size_t first);
   bool tensor_argument(const at::Tensor& tensor, graph::Argument& argument);
   bool may_raise_on_sizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) const;
   bool touches_unsized(const graph::Node& node) const;

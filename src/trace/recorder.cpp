@@ -48,6 +48,7 @@ Recorder::Recorder(vm::Machine& machine, vm::Activation* base, Limits limits)
   operators_.binds_sizes = limits.varying_sizes != nullptr;
   operators_.casts_may_be_kept = entry_state_.autocast_nesting > 0 || entry_state_.autocast || entry_state_.autocast_cuda;
   operators_.resolve_outside = [this](const at::Tensor& tensor) { return outside_tensor(tensor); };
+  operators_.is_weight = [this](const at::Tensor& tensor) { return is_weight(tensor); };
   for (vm::Activation* activation = machine.top; activation; activation = activation->caller) {
     EntrySlots slots{activation, activation->code->object, {}, {}, {}, {}};
     auto count = static_cast<std::size_t>(activation->code->locals_count);

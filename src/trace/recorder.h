@@ -368,6 +368,7 @@ class Recorder {
   bool learn_function_defaults(PyObject* function);
   guards::SourceId globals_source(vm::Activation& activation);
   graph::ValueId outside_tensor(const at::Tensor& tensor);
+  bool is_weight(const at::Tensor& tensor) const;
   bool was_written(PyObject* container, PyObject* key);
   bool is_dirty(PyObject* container) { return dirty_.count(container) != 0; }
 

@@ -468,6 +468,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     if (name == "set.pop" && self && !has_fixed_order(self)) return cut(BreakId::k_opaque_operation, "the order of a set of objects");
   }
   const bool metadata = kind.model == Model::kMetadata;
+  if (metadata && !site.arguments.empty() && guards::is_tensor(site.arguments[0])) operators_.asked.insert(guards::tensor_of(site.arguments[0]).unsafeGetTensorImpl());
   if (kind.call_class == CallClass::kModelled && !metadata) return call_modelled(activation, in, site, kind.model, self, callable);
   bool any_host = false, numbers = site.keyword_names == nullptr;
   for (PyObject* argument : site.arguments) any_host = any_host || is_host(argument) || is_late(argument) || holds_hosts(argument), numbers = numbers && is_operand(argument);

@@ -358,6 +358,13 @@ graph::ValueId Recorder::outside_tensor(const at::Tensor& tensor) {
   return id;
 }
 
+bool Recorder::is_weight(const at::Tensor& tensor) const {
+  const auto at = outside_tensors_.find(tensor.unsafeGetTensorImpl());
+  if (at == outside_tensors_.end()) return false;
+  const std::string& name = at->second.second;
+  return name.find("._parameters['") != std::string::npos || name.find("._buffers['") != std::string::npos;
+}
+
 SourceId Recorder::type_source(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   SourceId known = source_of(reinterpret_cast<PyObject*>(type));

@@ -22,6 +22,68 @@ def test_each_graph_once():
     assert [tuple(value.shape) for value in graphs.inputs[0]] == [(2, 3), (3,)]
 
 
+class Block(torch.nn.Module):
+    def __init__(self, size=3, scale=2.0):
+        super().__init__()
+        self.linear, self.scale = torch.nn.Linear(3, size), scale
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+def test_alike_modules_are_one_graph():
+    """Parameters are inputs: other sizes, other numbers and other functions are other graphs, other weights are not."""
+    graphs, x = Graphs(), torch.randn(2, 3)
+
+    def runs(module, call):
+        for _ in range(2):
+            same(call(x), module.linear(x) * module.scale)
+        return len(graphs.modules)
+
+    blocks = [Block() for _ in range(4)]
+    for block in blocks:
+        block.compile(backend=graphs)
+    assert [runs(block, block) for block in blocks] == [1] * 4
+    blocks = [Block(), Block(size=4), Block(size=4), Block(scale=0.5), Block(), Block(scale=0.5)]
+    assert [runs(block, torch.compile(block, backend=graphs)) for block in blocks] == [1, 2, 2, 3, 3, 3]
+    block = blocks[0]
+    assert runs(block, torch.compile(lambda x: block.linear(x) * 2.0, backend=graphs)) == 4
+    with torch.no_grad():
+        assert runs(block, torch.compile(block, backend=graphs)) == 5
+    assert runs(block, torch.compile(block, backend=Graphs())) == 5
+    torch._dynamo.reset()
+    assert [runs(block, torch.compile(block, backend=graphs)) for block in (blocks[0], blocks[4])] == [6, 6]
+
+
+def test_alike_modules_learn():
+    """Code that is shared gives each module its own gradients."""
+    graphs, x = Graphs(), torch.randn(2, 3)
+    blocks = [Block() for _ in range(3)]
+    for block in blocks:
+        fast = torch.compile(block, backend=graphs)
+        for _ in range(3):
+            block.zero_grad()
+            fast(x).square().sum().backward()
+        got = [parameter.grad.clone() for parameter in block.parameters()]
+        block.zero_grad()
+        (block.linear(x) * 2).square().sum().backward()
+        for grad, parameter in zip(got, block.parameters()):
+            same(grad, parameter.grad)
+    assert len(graphs.modules) == 1
+
+
+def test_inputs_come_in_torch_compiles_order():
+    """Weights before what the operator that uses them is given besides; tensors that were asked for their sizes first."""
+    nn = torch.nn
+    image, rows = torch.ones(2, 3, 8, 8), torch.ones(2, 4)
+    for module, input, order in ((nn.Linear(4, 5), rows, [(5, 4), (5,), (2, 4)]), (nn.Conv2d(3, 4, 3), image, [(4, 3, 3, 3), (4,), (2, 3, 8, 8)]),
+                                 (nn.LayerNorm(4), rows, [(4,), (4,), (2, 4)]), (nn.BatchNorm2d(3).eval(), image, [(2, 3, 8, 8)] + [(3,)] * 4),
+                                 (nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 6)), rows, [(5, 4), (5,), (2, 4), (6, 5), (6,)])):
+        graphs = Graphs()
+        torch.compile(module, backend=graphs)(input)
+        assert [tuple(value.shape) for value in graphs.inputs[0]] == order, (module, [tuple(value.shape) for value in graphs.inputs[0]])
+
+
 def test_sizes_that_change_are_one_more_graph():
     graphs = Graphs()
     f = dynrun.compile(lambda x: (x.reshape(-1, 2) * x.shape[0]).sum(0), backend=graphs)

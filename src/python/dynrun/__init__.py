@@ -152,7 +152,7 @@ def reset() -> None:
     import sys
     _reset()
     if "dynrun._backends" in sys.modules:
-        _part("_backends").known_lowering.cache_clear()
+        _part("_backends").forget()
 
 
 def stats() -> dict:

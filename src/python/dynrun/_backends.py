@@ -11,6 +11,8 @@ GROUP = "torch_dynamo_backends"
 OWN = ("dynrun", "eager", "inductor")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 MOST_CODES = 64  # that are kept of one graph, for different sizes and numbers
+MOST_ALIKE = 1024
+alike = {}  # what back ends made of graphs, for others like them
 
 
 def names():
@@ -43,14 +45,53 @@ def new_lowering(backend, mode, options):
     if backend == "eager":
         return lower_eager
     if backend == "inductor":
-        return functools.partial(lower_inductor, inductor_settings(mode, dict(options)))
+        return once(functools.partial(lower_inductor, inductor_settings(mode, dict(options))))
     compiler = backend if callable(backend) else named(backend)
     keywords = {}
     if mode and mode != "default":
         keywords["mode"] = mode
     if options:
         keywords["options"] = dict(options)
-    return functools.partial(lower_by, compiler, keywords)
+    return once(functools.partial(lower_by, compiler, keywords))
+
+
+def once(lower):
+    """Of what one function does with several objects, a model's blocks for instance, the graphs that differ in nothing but their inputs are
+    shown to a back end once: parameters are inputs."""
+    def lower_once(description, inputs):
+        key = lower, graph_key(description, inputs)
+        code = alike.get(key)
+        if code is None:
+            if len(alike) >= MOST_ALIKE:
+                alike.pop(next(iter(alike)), None)
+            code = alike[key] = lower(description, inputs)
+        return code
+
+    return lower_once
+
+
+def graph_key(description, inputs):
+    """All of a graph, and the lines of the program that it comes from; but not the names of values and modules, which tell objects apart."""
+    graph = [description[part] for part in ("inputs", "outputs", "entry", "open")]
+    lines, places = program_lines(description["sources"])
+    nodes = [(*node[:-1], places[node[-1]]) for node in description["nodes"]]
+    return repr((graph, [type_ for _, type_ in description["values"]], nodes, lines, [type(value) for value in inputs]))
+
+
+def program_lines(sources):
+    """Each (number of the caller's, file, line) once, and the number of each source's. Which way a module is called by makes no difference."""
+    from torch.nn.modules import module
+    numbers, places = {}, {-1: -1}
+    for at, (file, _, line, caller, *_) in enumerate(sources):
+        place = places[caller], file, line
+        places[at] = places[caller] if file.startswith("<dynrun>/") or file == module.__file__ else numbers.setdefault(place, len(numbers))
+    return list(numbers), places
+
+
+def forget():
+    """Back ends see all graphs anew."""
+    known_lowering.cache_clear()
+    alike.clear()
 
 
 def named(name):
