@@ -72,6 +72,27 @@ def test_alike_modules_learn():
     assert len(graphs.modules) == 1
 
 
+def test_alike_modules_that_share_memory():
+    """What AOTAutograd makes of inputs that overlap, where one of them is written, holds for no others."""
+    class Two(torch.nn.Module):
+        def __init__(self, a, b):
+            super().__init__()
+            self.a, self.b = a, b
+
+        def forward(self, x):
+            self.a.add_(x)
+            return self.b.flip(0) * 2
+
+    for backend in "aot_eager", "inductor", Graphs():
+        for apart in True, False, True, False:
+            a = torch.zeros(3)
+            two = Two(a, torch.zeros(3) if apart else a.view(3))
+            fast = dynrun.compile(two, backend=backend)
+            for step in range(1, 4):
+                same(fast(torch.ones(3)), torch.full((3,), 0.0 if apart else 2.0 * step))
+                same(two.a, torch.full((3,), float(step)))
+
+
 def test_inputs_come_in_torch_compiles_order():
     """Weights before what the operator that uses them is given besides; tensors that were asked for their sizes first."""
     nn = torch.nn

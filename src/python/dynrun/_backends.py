@@ -75,7 +75,13 @@ def graph_key(description, inputs):
     graph = [description[part] for part in ("inputs", "outputs", "entry", "open")]
     lines, places = program_lines(description["sources"])
     nodes = [(*node[:-1], places[node[-1]]) for node in description["nodes"]]
-    return repr((graph, [type_ for _, type_ in description["values"]], nodes, lines, [type(value) for value in inputs]))
+    return repr((graph, [type_ for _, type_ in description["values"]], nodes, lines, [type(value) for value in inputs], shared_memory(inputs)))
+
+
+def shared_memory(inputs):
+    """Of each input that is a tensor, the first one in the same storage, and where it lies in that: code may rely on what overlaps."""
+    first = {}
+    return [(first.setdefault(value.untyped_storage()._cdata, at), value.storage_offset()) for at, value in enumerate(inputs) if hasattr(value, "untyped_storage")]
 
 
 def program_lines(sources):
