@@ -9,6 +9,7 @@
 #include "lowering/lower.h"
 #include "lowering/shared.h"
 #include "python/compat.h"
+#include "python/frame.h"
 #include "runtime/disk_cache.h"
 #include "runtime/executable.h"
 #include "runtime/undo_log.h"
@@ -559,11 +560,15 @@ void Engine::lower(trace::Code& code, const graph::Graph& recorded, const std::v
 
 std::optional<trace::Break> Engine::of_program(const trace::Break& why) {
   auto own = [](const graph::SourceLine& line) { return line.file.rfind("<dynrun>", 0) == 0; };
-  if (!own(why.line)) return why;
+  if (!own(why.line)) {
+    trace::Break told = why;
+    std::erase_if(told.callers, [](const graph::SourceLine& line) { return line.file == python::kStandInFile; });
+    return told;
+  }
   auto caller = std::find_if_not(why.callers.begin(), why.callers.end(), own);
   const std::string& function = why.line.function;
   const bool of_decorator = function != "stats" && function != "explain" && function != "export";
-  const bool told = of_decorator && (why.id == report::BreakId::k_scope || why.id == report::BreakId::k_disabled);
+  const bool told = why.line.file == python::kStandInFile || (of_decorator && (why.id == report::BreakId::k_scope || why.id == report::BreakId::k_disabled));
   if (!told || caller == why.callers.end()) return std::nullopt;
   trace::Break moved = why;
   moved.line = *caller;

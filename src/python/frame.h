@@ -25,6 +25,11 @@ struct Frame {
   PyObject* localsplus[1];  // locals, cells, free variables, then the stack
 };
 
+/// The file of code that runs in the place of functions written in C: neither tracebacks nor reports show its frames.
+inline constexpr const char* kStandInFile = "<dynrun>/_functions.py";
+
+inline bool stands_in(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_filename, kStandInFile) == 0; }
+
 /// The line that the frame is at.
 inline int line_of(const Frame* frame) {
   const auto* first = reinterpret_cast<const std::uint16_t*>(frame->code->co_code_adaptive);

@@ -91,6 +91,7 @@ void add_builtins() {
   put_all("builtins:set", {"add", "discard", "remove", "update", "clear", "pop", "__init__"}, modelled(Model::kWriteFresh));
   put_all("builtins:frozenset", {"__contains__", "union", "intersection", "difference", "issubset", "issuperset", "__len__"}, kPureKind);
   put_all("torch._C", {"_len_torch_dispatch_stack"}, kPureKind);
+  put_all("torch._C", {"_functorch.unwrap_if_dead"}, kTransparentKind);
   put_all("collections", {"OrderedDict"}, kPureKind);
   put_all("sys", {"intern"}, kPureKind);
   put_all("sys", {"getrecursionlimit"}, modelled(Model::kState));

@@ -266,6 +266,7 @@ class Recorder {
   std::optional<Flow> call_item(vm::Activation&, CallSite& site);
   python::Ref number_of_bound(PyObject* bound);
   std::optional<Flow> call_list(vm::Activation&, CallSite& site);
+  std::optional<Flow> call_autograd_function(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   // Arrays of NumPy. (recorder_arrays.cpp)
   at::Tensor array_tensor(PyObject* object) const;
   bool record_all(const std::function<void()>& call);

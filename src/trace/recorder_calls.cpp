@@ -448,6 +448,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (auto done = call_text_method(activation, site, self)) return *done;
   if (auto done = call_clock(activation, in, site)) return *done;
   if (auto done = call_generator(activation, site, callable, self)) return *done;
+  if (auto done = call_autograd_function(activation, in, site)) return *done;
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
   if (callable == reinterpret_cast<PyObject*>(&PyBool_Type) && site.arguments.size() == 1 && guards::is_plain_tensor(site.arguments[0])) {
     if (!require_content(site.arguments[0])) return cut(BreakId::k_data_dependent_bool, name);

@@ -73,7 +73,6 @@ KNOWN = {
     "func_vmap": "opaque-call",  # setattr
     "func_grad": "opaque-call",  # setattr
     "custom_operator": "opaque-call",  # a function of pybind11
-    "autograd_function": "opaque-call",  # a generator that C code runs
     "tensor_subclass": "opaque-call",  # TensorBase.as_subclass
     "tensor_numpy": "opaque-call",  # TensorBase.numpy
     "tensor_storage": "opaque-call",  # TensorBase.data_ptr
