@@ -7,10 +7,21 @@ from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 class Context(FunctionCtx):
     """What forward() and setup_context() are given: nothing that they save is asked for."""
 
-    saved_tensors = dirty_tensors = ()
+    dirty_tensors, is_freed = (), False
 
     def __init__(self, args):
         self.needs_input_grad = tuple([isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args])
+
+    @property
+    def saved_tensors(self):
+        if self.is_freed:
+            raise RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
+                               "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                               "graph a second time or if you need to access saved tensors after calling backward.")
+        return ()
+
+    def free(self):
+        self.is_freed, self.to_save, self.non_differentiable = True, None, None
 
 
 def apply(cls, *args):
@@ -21,6 +32,7 @@ def apply(cls, *args):
         else:
             output = cls.forward(*args)
             cls.setup_context(context, args, output)
+        context.free()
         check_dirty(context, output)
         if isinstance(output, tuple):
             return tuple([result(context, args, item) for item in output])
