@@ -59,6 +59,7 @@ void add_builtins() {
   put_all("builtins", {"getattr", "hasattr"}, modelled(Model::kGetAttribute));
   put_all("builtins", {"object.__getattribute__"}, modelled(Model::kGenericGetAttribute));
   put_all("builtins", {"setattr", "object.__setattr__"}, modelled(Model::kSetAttribute));
+  put_all("builtins", {"delattr"}, modelled(Model::kDeleteAttribute));
   put_all("builtins", {"next"}, modelled(Model::kIterNext));
   put_all("builtins", {"id"}, modelled(Model::kIdentity));
   put_all("builtins", {"hash"}, modelled(Model::kHash));

@@ -21,6 +21,7 @@ enum class Model : std::uint8_t {
   kNone,
   kListAppend,      // list.append
   kSetAttribute,    // object.__setattr__, setattr
+  kDeleteAttribute, // delattr
   kGetAttribute,    // getattr, hasattr: attribute lookup
   kGenericGetAttribute,  // object.__getattribute__
   kIsInstance,      // isinstance, issubclass

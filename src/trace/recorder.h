@@ -266,6 +266,7 @@ class Recorder {
   std::optional<Flow> call_item(vm::Activation&, CallSite& site);
   python::Ref number_of_bound(PyObject* bound);
   std::optional<Flow> call_list(vm::Activation&, CallSite& site);
+  Flow call_stand_in(vm::Activation&, const bytecode::Instruction&, CallSite& site, const char* name);
   std::optional<Flow> call_autograd_function(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   // Arrays of NumPy. (recorder_arrays.cpp)
   at::Tensor array_tensor(PyObject* object) const;
@@ -392,6 +393,8 @@ class Recorder {
   /// types.SimpleNamespace
   static bool is_namespace(PyTypeObject* type);
   bool plain_setattr(PyTypeObject* type, PyObject* name);
+  bool has_plain_delattr(PyObject* owner);
+  bool delete_attribute(PyObject* owner, PyObject* name);
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   bool store_on_tensor(PyObject* tensor, PyObject* name, PyObject* value);
   Flow load_attr(vm::Activation&, const bytecode::Instruction&);
@@ -537,6 +540,7 @@ class Recorder {
   Flow model_dict_pop(const ModelledCall& call);
   Flow model_write(const ModelledCall& call);
   Flow model_setattr(const ModelledCall& call);
+  Flow model_delattr(const ModelledCall& call);
   Flow model_getattr(const ModelledCall& call);
   Flow model_generic_getattr(const ModelledCall& call);
   Flow model_isinstance(const ModelledCall& call);
@@ -564,6 +568,7 @@ class Recorder {
   bool learn_copier(DeepCopy& copy, PyTypeObject* type, const char* function_name);
   bool may_copy(DeepCopy& copy, PyObject* object, int depth);
   bool may_copy_items(DeepCopy& copy, PyObject* object, int depth);
+  bool may_copy_attributes(DeepCopy& copy, PyObject* object, guards::SourceId globals);
   python::Ref make_copy(DeepCopy& copy, PyObject* object);
   std::optional<Flow> deep_copy(vm::Activation&, const bytecode::Instruction&, CallSite& site);
 

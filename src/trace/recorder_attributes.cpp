@@ -433,25 +433,21 @@ Flow Recorder::store_attr(vm::Activation& activation, const Instruction& in) {
   return push(activation, in, setter, {owner, name, value}, 3, nullptr, 2, vm::Continuation::kDrop);
 }
 
-Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
-  static PyObject* delattr_name = interned("__delattr__");
-  PyObject* owner = activation.peek(1);
-  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
+bool Recorder::has_plain_delattr(PyObject* owner) {
+  static PyObject* const name = interned("__delattr__");
+  PyObject* deleter = _PyType_Lookup(Py_TYPE(owner), name);
+  guards_.note_type_lookup(Py_TYPE(owner), name, deleter);
+  return deleter == object_attribute(name);
+}
+
+/// Notes that an attribute of a plain object goes, if it has it. The deletion itself is the caller's.
+bool Recorder::delete_attribute(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
-  auto label = [&] { return std::string("del ") + type->tp_name + "." + python::text_of(name); };
-  if (!resolve(owner)) return cut(BreakId::k_unknown_object, type->tp_name);
-  if (!holds_attributes(type) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
-  PyObject* deleter = _PyType_Lookup(type, delattr_name);
-  guards_.note_type_lookup(type, delattr_name, deleter);
-  if (deleter != object_attribute(delattr_name)) {
-    PyObject* method = python_method(owner, "__delattr__");
-    return method ? push(activation, in, method, {owner, name}, 2, nullptr, 1, vm::Continuation::kDrop) : cut(BreakId::k_opaque_operation, label());
-  }
+  if (!holds_attributes(type) || guards::is_tensor(owner) || PyType_Check(owner)) return false;
   PyObject* found = _PyType_Lookup(type, name);
   guards_.note_type_lookup(type, name, found);
   PyObject* dict = guards::instance_dict(owner);
-  bool in_dict = !(found && is_data_descriptor(found)) && dict && PyDict_GetItemWithError(dict, name);
-  if (!in_dict) return cut(BreakId::k_opaque_operation, label());
+  if ((found && is_data_descriptor(found)) || !dict || !PyDict_GetItemWithError(dict, name)) return false;
   mutations_++;
   if (SourceId source = source_of(owner); source != kNoSource) {
     SourceId items = guards_.read(SourceKind::kInstanceDict, source, 0, nullptr);
@@ -459,7 +455,21 @@ Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
     written_keys_[dict].push_back(Ref::borrow(name));
     effects_.push_back({EffectKind::kDeleteAttribute, Ref::borrow(owner), Ref::borrow(name), Ref()});
   }
-  return prepare(activation, in, 1, Then::kNothing);
+  return true;
+}
+
+Flow Recorder::delete_attr(vm::Activation& activation, const Instruction& in) {
+  PyObject* owner = activation.peek(1);
+  PyObject* name = PyTuple_GET_ITEM(activation.code->object->co_names, in.argument);
+  PyTypeObject* type = Py_TYPE(owner);
+  auto label = [&] { return std::string("del ") + type->tp_name + "." + python::text_of(name); };
+  if (!resolve(owner)) return cut(BreakId::k_unknown_object, type->tp_name);
+  if (!holds_attributes(type) || guards::is_tensor(owner) || PyType_Check(owner)) return cut(BreakId::k_opaque_operation, label());
+  if (!has_plain_delattr(owner)) {
+    PyObject* method = python_method(owner, "__delattr__");
+    return method ? push(activation, in, method, {owner, name}, 2, nullptr, 1, vm::Continuation::kDrop) : cut(BreakId::k_opaque_operation, label());
+  }
+  return delete_attribute(owner, name) ? prepare(activation, in, 1, Then::kNothing) : cut(BreakId::k_opaque_operation, label());
 }
 
 Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in) {

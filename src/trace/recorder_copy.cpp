@@ -50,7 +50,7 @@ bool is_alone_in_storage(const at::Tensor& tensor) {
 /// One call of deepcopy: what it meets, and what it makes.
 struct Recorder::DeepCopy {
   SourceId dispatch = kNoSource;  // copy.py's table of functions by class
-  PyObject* table = nullptr;
+  PyObject *table = nullptr, *globals = nullptr;
   std::unordered_map<PyObject*, Ref> made;        // by original: what deepcopy keeps in its memo
   std::unordered_map<void*, PyObject*> storages;  // whose tensor was met
   std::unordered_set<PyTypeObject*> classes;
@@ -107,6 +107,26 @@ bool Recorder::may_copy_items(DeepCopy& copy, PyObject* object, int depth) {
     if (!is_atom(key) || !may_copy(copy, key, depth + 1) || !may_copy(copy, value, depth + 1)) return false;
   }
   return true;
+}
+
+/// Whether the object is copied as classes without a say in it are: another object, with a copy of its attributes that can be made here.
+bool Recorder::may_copy_attributes(DeepCopy& copy, PyObject* object, SourceId globals) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* attributes = guards::instance_dict(object);
+  const bool plain = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new && type->tp_basicsize == PyBaseObject_Type.tp_basicsize && !PyType_Check(object);
+  if (!plain || attributes == nullptr || !PyDict_CheckExact(attributes) || copy.table == nullptr) return false;
+  for (const char* text : {"__deepcopy__", "__getattr__", "__setstate__", "__getnewargs__", "__getnewargs_ex__", "__reduce_ex__", "__reduce__", "__getstate__", "__new__"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    PyObject* found = _PyType_Lookup(type, name.get());
+    if (found != _PyType_Lookup(&PyBaseObject_Type, name.get()) || PyDict_GetItemWithError(attributes, name.get())) return false;
+    guards_.note_type_lookup(type, name.get(), found);
+  }
+  Ref key = Ref::steal(PyUnicode_InternFromString("dispatch_table"));
+  SourceId reductions = guards_.read(SourceKind::kDictItem, globals, 0, key.get());
+  PyObject* table = copy.globals ? PyDict_GetItemWithError(copy.globals, key.get()) : nullptr;
+  if (table == nullptr || !PyDict_CheckExact(table) || PyDict_GetItemWithError(table, reinterpret_cast<PyObject*>(type)) || !learn_external(table, reductions)) return false;
+  guards_.check_absent(reductions, reinterpret_cast<PyObject*>(type));
+  return learn_copier(copy, type, nullptr) && may_copy(copy, attributes, 0);
 }
 
 /// Null when an operator could not be recorded, or with an error set.
@@ -167,12 +187,14 @@ std::optional<Flow> Recorder::deep_copy(vm::Activation& activation, const Instru
   SourceId globals = guards_.read(SourceKind::kFunctionGlobals, function, 0, nullptr);
   copy.dispatch = guards_.read(SourceKind::kDictItem, globals, 0, table_name);
   copy.table = table;
+  copy.globals = PyFunction_GET_GLOBALS(site.callee);
   if (!learn_external(table, copy.dispatch)) return std::nullopt;
   for (const char* helper : {"_keep_alive", "deepcopy"}) {
     Ref key = Ref::steal(PyUnicode_InternFromString(helper));
     PyObject* found = PyDict_GetItemWithError(PyFunction_GET_GLOBALS(site.callee), key.get());
     if (!is_defined_in(found, "copy", helper) || !learn_external(found, guards_.read(SourceKind::kDictItem, globals, 0, key.get()))) return std::nullopt;
   }
+  if (may_copy_attributes(copy, site.arguments[0], globals)) return call_stand_in(activation, in, site, "deepcopy");
   if (!may_copy(copy, site.arguments[0], 0)) return std::nullopt;
   OperatorRecorder::Mark mark = operators_.mark();
   operators_.start_instruction();

@@ -1,4 +1,5 @@
-// Calls of torch.autograd.Function whose gradients nobody asks for: forward() is recorded, by way of src/python/dynrun/_functions.py.
+// Code in Python that stands for C code (src/python/dynrun/_functions.py), so that what that calls is recorded: torch.autograd.Function's
+// `apply` where nobody asks for gradients, copy.deepcopy() of objects.
 
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
@@ -15,19 +16,19 @@ namespace {
 
 /// `apply` of the class in C, which torch.autograd.Function's own ends in; borrowed.
 PyObject* native_apply() {
-  static const Ref owner = import_path("torch._C:_FunctionBase");
+  static const python::Kept owner = import_path("torch._C:_FunctionBase");
   static PyObject* const name = PyUnicode_InternFromString("apply");
-  return owner ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
+  return owner.get() ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
 }
 
-/// Borrowed; null with an error set.
-PyObject* recorded_apply() {
-  static Ref function;
-  if (function) return function.get();
-  const Ref part = import_path("dynrun:_part");
-  const Ref module = part ? Ref::steal(PyObject_CallFunction(part.get(), "s", "_functions")) : Ref();
-  function = module ? Ref::steal(PyObject_GetAttrString(module.get(), "apply")) : Ref();
-  return function.get();
+/// A function of _functions.py.
+Ref stand_in(const char* name) {
+  static PyObject* module = nullptr;
+  if (module == nullptr) {
+    const Ref part = import_path("dynrun:_part");
+    module = part ? PyObject_CallFunction(part.get(), "s", "_functions") : nullptr;
+  }
+  return module ? Ref::steal(PyObject_GetAttrString(module, name)) : Ref();
 }
 
 bool is_differentiated(PyObject* argument) {
@@ -43,15 +44,20 @@ std::optional<Flow> Recorder::call_autograd_function(vm::Activation& activation,
   if (!PyCFunction_CheckExact(site.callee) || site.keyword_names || !is_method(site.callee, native_apply())) return std::nullopt;
   PyObject* self = PyCFunction_GET_SELF(site.callee);
   if (std::any_of(site.arguments.begin(), site.arguments.end(), is_differentiated) || !resolve(self)) return std::nullopt;
-  PyObject* function = recorded_apply();
-  if (function == nullptr) return Flow::kRaise;
-  if (source_of(function) == guards::kNoSource) {
-    objects_.erase(function);  // of a function that recorded code made, which is gone, at the same address
-    learn_external(function, guards_.constant(function));
-  }
-  site.callee = function;
   site.arguments.insert(site.arguments.begin(), self);
   site.positional++;
+  return call_stand_in(activation, in, site, "apply");
+}
+
+/// The call goes to Python code of dynrun's that does the same.
+Flow Recorder::call_stand_in(vm::Activation& activation, const bytecode::Instruction& in, CallSite& site, const char* name) {
+  const Ref function = stand_in(name);
+  if (!function) return Flow::kRaise;
+  if (source_of(function.get()) == guards::kNoSource) {
+    objects_.erase(function.get());  // of a function that recorded code made, which is gone, at the same address
+    learn_external(function.get(), guards_.constant(function.get()));
+  }
+  site.callee = function.get();
   return call_python(activation, in, site);
 }
 

@@ -129,6 +129,20 @@ Flow Recorder::model_setattr(const ModelledCall& call) {
   return store_attribute(object, attribute, value) ? go_on(call, Then::kNothing) : opaque(call);
 }
 
+Flow Recorder::model_delattr(const ModelledCall& call) {
+  PyObject *object = call.argument(0), *name = call.argument(1);
+  if (!name || !PyUnicode_CheckExact(name) || !resolve(object)) return opaque(call);
+  PyObject* dict = guards::instance_dict(object);
+  PyObject* item = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (item && any_end_is_seen(item, 2)) return opaque(call);
+  if (!has_plain_delattr(object)) {
+    if (PyObject* deleter = python_method(object, "__delattr__"))
+      return push(call.activation, call.in, deleter, {object, name}, 2, nullptr, call.site.slots, vm::Continuation::kPushResult);
+    return opaque(call);
+  }
+  return delete_attribute(object, name) ? go_on(call, Then::kNothing) : opaque(call);
+}
+
 Flow Recorder::model_getattr(const ModelledCall& call) {
   PyObject *object = call.argument(0), *attribute = call.argument(1);
   if (!attribute || !PyUnicode_CheckExact(attribute)) return opaque(call);
@@ -324,6 +338,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kListAppend: return model_append(call);
     case Model::kDictPop: return model_dict_pop(call);
     case Model::kWriteFresh: return model_write(call);
+    case Model::kDeleteAttribute: return model_delattr(call);
     case Model::kSetAttribute: return model_setattr(call);
     case Model::kGetAttribute: return model_getattr(call);
     case Model::kGenericGetAttribute: return model_generic_getattr(call);

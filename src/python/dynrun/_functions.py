@@ -1,4 +1,7 @@
-"""What is recorded in the place of torch.autograd.Function's own C code, where nothing is to be differentiated."""
+"""What is recorded in the place of C code: of torch.autograd.Function's, where nothing is to be differentiated, and of what copy.deepcopy()
+asks an object for."""
+
+import copy
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
@@ -56,3 +59,17 @@ def result(context, args, value):
     if any([value is arg for arg in args]):
         return value.detach() if value.requires_grad else value.view_as(value)
     return value.detach_() if value.requires_grad else value
+
+
+def deepcopy(value):
+    """Of an object that leaves copying to its class, object's own; what copy.py asks for is asked for here, as the program may see that."""
+    if getattr(value, "__deepcopy__", None) is not None:
+        return copy.deepcopy(value, {})
+    for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
+        getattr(value, name, None)
+    made = object.__new__(type(value))
+    state = copy.deepcopy(object.__getattribute__(value, "__dict__"))
+    getattr(made, "__setstate__", None)
+    if state:
+        made.__dict__.update(state)
+    return made
