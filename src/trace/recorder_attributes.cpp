@@ -38,6 +38,14 @@ bool uses_generic_getattr(PyTypeObject* type) {
   return found == object_attribute(getattribute) || (PyType_IsSubtype(type, &PyModule_Type) && found == _PyType_Lookup(&PyModule_Type, getattribute));
 }
 
+/// `(int | float).__args__`, borrowed; null for any other attribute and object.
+PyObject* union_types(PyObject* object, PyObject* name) {
+  if (std::string_view(Py_TYPE(object)->tp_name) != "types.UnionType" || PyUnicode_CompareWithASCIIString(name, "__args__") != 0) return nullptr;
+  PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
+  if (!found || Py_TYPE(found) != &PyMemberDescr_Type) return nullptr;
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + reinterpret_cast<PyMemberDescrObject*>(found)->d_member->offset);
+}
+
 bool is_simple_getset(const char* name) {
   static const std::unordered_set<std::string> names = {"__name__", "__qualname__", "__module__", "__doc__", "__class__"};
   return names.count(name) != 0;
@@ -299,6 +307,12 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
   }
   PyTypeObject* type = Py_TYPE(object);
   if (!holds_attributes(type) && !PyModule_Check(object)) {
+    if (PyObject* types = union_types(object, name)) {
+      const SourceId owner = source_of(object);
+      if (owner == kNoSource) return Attribute::kUnknown;
+      *source = guards_.read(SourceKind::kMember, owner, 0, name, _PyType_Lookup(type, name));
+      return learn_external(types, *source) ? Attribute::kValue : Attribute::kUnknown;
+    }
     // Built-in containers, iterators, slices, ranges: methods of an immutable class.
     if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
     bool immutable = PyCode_Check(object) || std::string(type->tp_name) == "torch.finfo" || std::string(type->tp_name) == "torch.iinfo";
@@ -437,7 +451,7 @@ bool Recorder::has_plain_delattr(PyObject* owner) {
   static PyObject* const name = interned("__delattr__");
   PyObject* deleter = _PyType_Lookup(Py_TYPE(owner), name);
   guards_.note_type_lookup(Py_TYPE(owner), name, deleter);
-  return deleter == object_attribute(name);
+  return deleter == object_attribute(name) || (deleter && Py_TYPE(deleter) == &PyWrapperDescr_Type && Py_TYPE(owner)->tp_setattro == PyObject_GenericSetAttr);
 }
 
 /// Notes that an attribute of a plain object goes, if it has it. The deletion itself is the caller's.

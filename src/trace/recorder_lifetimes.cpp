@@ -106,6 +106,7 @@ bool Recorder::lets_go_visibly(vm::Activation& activation, const Instruction& in
     case Opcode::kStoreSlice: return any_of(activation.peek(3));
     case Opcode::kCall: {  // a method of the container
       PyObject *callee = activation.peek(in.argument + 2), *self = activation.peek(in.argument + 1);
+      if (self && in.argument == 2 && classify_callable(self).model == Model::kDeleteAttribute) return item_of(guards::instance_dict(activation.peek(2)), activation.peek(1));
       if (callee && Py_TYPE(callee) == &PyMethodDescr_Type) return any_of(self) && (may_let_go(callee) || seen(self));
       if (!self || !PyCFunction_Check(self) || !any_of(PyCFunction_GET_SELF(self))) return false;
       return may_let_go(self) || Py_REFCNT(self) == 1;  // of a bound method that ends here its container may end, too

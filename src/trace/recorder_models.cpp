@@ -132,9 +132,6 @@ Flow Recorder::model_setattr(const ModelledCall& call) {
 Flow Recorder::model_delattr(const ModelledCall& call) {
   PyObject *object = call.argument(0), *name = call.argument(1);
   if (!name || !PyUnicode_CheckExact(name) || !resolve(object)) return opaque(call);
-  PyObject* dict = guards::instance_dict(object);
-  PyObject* item = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (item && any_end_is_seen(item, 2)) return opaque(call);
   if (!has_plain_delattr(object)) {
     if (PyObject* deleter = python_method(object, "__delattr__"))
       return push(call.activation, call.in, deleter, {object, name}, 2, nullptr, call.site.slots, vm::Continuation::kPushResult);

@@ -39,11 +39,9 @@ KNOWN = {
     "print_tensor_versions": "write-after-output",  # a tensor is written after something was printed: aten::add_
     "warnings_ignored": "opaque-operation",  # a slice
     "builtin_callable_id": "opaque-call",  # id
-    "builtin_setattr_delattr": "opaque-call",  # types.SimpleNamespace
     "functools_wraps_inside": "opaque-call",  # setattr
     "enum_flag": "opaque-operation",  # an operator on Flags and Flags
     "copy_copy": "opaque-call",  # dict.get
-    "copy_deepcopy": "opaque-call",  # id
     "copy_deepcopy_tensor": "opaque-call",  # id
     "time_time": "changing-number",  # a comparison
     "typing_generic": "opaque-operation",  # type[torch._C._TensorMeta]
