@@ -568,7 +568,8 @@ class Recorder {
   bool learn_copier(DeepCopy& copy, PyTypeObject* type, const char* function_name);
   bool may_copy(DeepCopy& copy, PyObject* object, int depth);
   bool may_copy_items(DeepCopy& copy, PyObject* object, int depth);
-  bool may_copy_attributes(DeepCopy& copy, PyObject* object, guards::SourceId globals);
+  bool may_copy_attributes(DeepCopy& copy, PyObject* object);
+  bool learn_helper(DeepCopy& copy, const char* helper);
   python::Ref make_copy(DeepCopy& copy, PyObject* object);
   std::optional<Flow> deep_copy(vm::Activation&, const bytecode::Instruction&, CallSite& site);
 

@@ -49,13 +49,20 @@ bool is_alone_in_storage(const at::Tensor& tensor) {
 
 /// One call of deepcopy: what it meets, and what it makes.
 struct Recorder::DeepCopy {
-  SourceId dispatch = kNoSource;  // copy.py's table of functions by class
-  PyObject *table = nullptr, *globals = nullptr;
+  SourceId names = kNoSource, dispatch = kNoSource;  // copy.py's globals; its table of functions by class
+  PyObject *globals = nullptr, *table = nullptr;
   std::unordered_map<PyObject*, Ref> made;        // by original: what deepcopy keeps in its memo
   std::unordered_map<void*, PyObject*> storages;  // whose tensor was met
   std::unordered_set<PyTypeObject*> classes;
   std::unordered_map<PyObject*, bool> looked_at;  // containers; false while one is being looked through
 };
+
+/// Guards that the module's function of that name is its own.
+bool Recorder::learn_helper(DeepCopy& copy, const char* helper) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(helper));
+  PyObject* found = PyDict_GetItemWithError(copy.globals, key.get());
+  return is_defined_in(found, "copy", helper) && learn_external(found, guards_.read(SourceKind::kDictItem, copy.names, 0, key.get()));
+}
 
 /// Guards what deepcopy does with objects of this class: copy.py's own function.
 bool Recorder::learn_copier(DeepCopy& copy, PyTypeObject* type, const char* function_name) {
@@ -110,11 +117,11 @@ bool Recorder::may_copy_items(DeepCopy& copy, PyObject* object, int depth) {
 }
 
 /// Whether the object is copied as classes without a say in it are: another object, with a copy of its attributes that can be made here.
-bool Recorder::may_copy_attributes(DeepCopy& copy, PyObject* object, SourceId globals) {
+bool Recorder::may_copy_attributes(DeepCopy& copy, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject* attributes = guards::instance_dict(object);
   const bool plain = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new && type->tp_basicsize == PyBaseObject_Type.tp_basicsize && !PyType_Check(object);
-  if (!plain || attributes == nullptr || !PyDict_CheckExact(attributes) || copy.table == nullptr) return false;
+  if (!plain || attributes == nullptr || !PyDict_CheckExact(attributes) || !learn_helper(copy, "_reconstruct")) return false;
   for (const char* text : {"__deepcopy__", "__getattr__", "__setstate__", "__getnewargs__", "__getnewargs_ex__", "__reduce_ex__", "__reduce__", "__getstate__", "__new__"}) {
     Ref name = Ref::steal(PyUnicode_InternFromString(text));
     PyObject* found = _PyType_Lookup(type, name.get());
@@ -122,8 +129,8 @@ bool Recorder::may_copy_attributes(DeepCopy& copy, PyObject* object, SourceId gl
     guards_.note_type_lookup(type, name.get(), found);
   }
   Ref key = Ref::steal(PyUnicode_InternFromString("dispatch_table"));
-  SourceId reductions = guards_.read(SourceKind::kDictItem, globals, 0, key.get());
-  PyObject* table = copy.globals ? PyDict_GetItemWithError(copy.globals, key.get()) : nullptr;
+  SourceId reductions = guards_.read(SourceKind::kDictItem, copy.names, 0, key.get());
+  PyObject* table = PyDict_GetItemWithError(copy.globals, key.get());
   if (table == nullptr || !PyDict_CheckExact(table) || PyDict_GetItemWithError(table, reinterpret_cast<PyObject*>(type)) || !learn_external(table, reductions)) return false;
   guards_.check_absent(reductions, reinterpret_cast<PyObject*>(type));
   return learn_copier(copy, type, nullptr) && may_copy(copy, attributes, 0);
@@ -184,17 +191,12 @@ std::optional<Flow> Recorder::deep_copy(vm::Activation& activation, const Instru
   if (!resolve_deep(site.arguments[0], 0, true) || !learn_function_defaults(site.callee)) return std::nullopt;
   static PyObject* const table_name = PyUnicode_InternFromString("_deepcopy_dispatch");
   DeepCopy copy;
-  SourceId globals = guards_.read(SourceKind::kFunctionGlobals, function, 0, nullptr);
-  copy.dispatch = guards_.read(SourceKind::kDictItem, globals, 0, table_name);
+  copy.names = guards_.read(SourceKind::kFunctionGlobals, function, 0, nullptr);
+  copy.dispatch = guards_.read(SourceKind::kDictItem, copy.names, 0, table_name);
   copy.table = table;
   copy.globals = PyFunction_GET_GLOBALS(site.callee);
-  if (!learn_external(table, copy.dispatch)) return std::nullopt;
-  for (const char* helper : {"_keep_alive", "deepcopy"}) {
-    Ref key = Ref::steal(PyUnicode_InternFromString(helper));
-    PyObject* found = PyDict_GetItemWithError(PyFunction_GET_GLOBALS(site.callee), key.get());
-    if (!is_defined_in(found, "copy", helper) || !learn_external(found, guards_.read(SourceKind::kDictItem, globals, 0, key.get()))) return std::nullopt;
-  }
-  if (may_copy_attributes(copy, site.arguments[0], globals)) return call_stand_in(activation, in, site, "deepcopy");
+  if (!learn_external(table, copy.dispatch) || !learn_helper(copy, "_keep_alive") || !learn_helper(copy, "deepcopy")) return std::nullopt;
+  if (may_copy_attributes(copy, site.arguments[0])) return call_stand_in(activation, in, site, "deepcopy");
   if (!may_copy(copy, site.arguments[0], 0)) return std::nullopt;
   OperatorRecorder::Mark mark = operators_.mark();
   operators_.start_instruction();

@@ -203,3 +203,11 @@ for step in range(4):  # a method that comes later
     if step == 2:
         Config.__deepcopy__ = lambda self, memo: "later"
     tell(model(seq(2, start=step), Config()))
+
+del Config.__deepcopy__
+original = copy._reconstruct
+for step in range(6):  # copy.py is changed
+    if step == 3:
+        copy._reconstruct = lambda x, memo, *rest, **more: print("another one") or original(x, memo, *rest, **more)
+    tell(model(seq(2, start=step), Config()))
+copy._reconstruct = original
