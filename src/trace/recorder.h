@@ -267,7 +267,6 @@ class Recorder {
   python::Ref number_of_bound(PyObject* bound);
   std::optional<Flow> call_list(vm::Activation&, CallSite& site);
   Flow call_stand_in(vm::Activation&, const bytecode::Instruction&, CallSite& site, const char* name);
-  std::optional<Flow> call_script_function(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   std::optional<Flow> call_autograd_function(vm::Activation&, const bytecode::Instruction&, CallSite& site);
   // Arrays of NumPy. (recorder_arrays.cpp)
   at::Tensor array_tensor(PyObject* object) const;

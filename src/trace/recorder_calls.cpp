@@ -251,7 +251,6 @@ Flow Recorder::call_instance(vm::Activation& activation, const Instruction& in, 
   if (std::string_view(Py_TYPE(callee)->tp_name) == "functools._lru_cache_wrapper") return call_cached(activation, site);
   if (is_getter(callee)) return call_getter(activation, in, site);
   if (auto done = call_numpy(activation, site)) return *done;
-  if (auto done = call_script_function(activation, in, site)) return *done;
   if (PyWeakref_CheckRefExact(callee) && site.arguments.empty()) return call_reference(activation, in, site);
   classify_operator(callee);  // so that the function behind a torch.ops operator is known when its __call__ gets there
   if (PyObject* method = python_method(callee, "__call__")) {

@@ -1,5 +1,5 @@
-// Code in Python that stands for C code, so that what that calls is recorded: for torch.autograd.Function's `apply` where nobody asks for
-// gradients, and copy.deepcopy() of objects (src/python/dynrun/_functions.py); for functions of TorchScript what they were compiled from.
+// Code in Python that stands for C code (src/python/dynrun/_functions.py), so that what that calls is recorded: torch.autograd.Function's
+// `apply` where nobody asks for gradients, copy.deepcopy() of objects.
 
 #include "guards/torch_python.h"
 #include "trace/recorder.h"
@@ -31,19 +31,6 @@ Ref stand_in(const char* name) {
   return module ? Ref::steal(PyObject_GetAttrString(module, name)) : Ref();
 }
 
-/// The function that the object, one of torch.jit.script's, was compiled from, where running it with these arguments is the same. Null without an error.
-Ref scripted_function(PyObject* object, const std::vector<PyObject*>& arguments) {
-  static const python::Kept type = import_path("torch.jit:ScriptFunction");
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != type.get()) return Ref();
-  const UnrecordedScope unrecorded;
-  const Ref check = stand_in("source_of_script");
-  Ref given = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
-  for (std::size_t i = 0; given && i < arguments.size(); i++) PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
-  Ref found = check && given ? Ref::steal(PyObject_CallFunctionObjArgs(check.get(), object, given.get(), nullptr)) : Ref();
-  PyErr_Clear();
-  return found && PyFunction_Check(found.get()) ? found : Ref();
-}
-
 bool is_differentiated(PyObject* argument) {
   if (!guards::is_tensor(argument)) return false;
   if (!guards::is_plain_tensor(argument)) return true;  // left to torch
@@ -60,19 +47,6 @@ std::optional<Flow> Recorder::call_autograd_function(vm::Activation& activation,
   site.arguments.insert(site.arguments.begin(), self);
   site.positional++;
   return call_stand_in(activation, in, site, "apply");
-}
-
-/// What torch.jit.script compiled is recorded by way of the function that it was compiled from, as torch.compile does.
-std::optional<Flow> Recorder::call_script_function(vm::Activation& activation, const bytecode::Instruction& in, CallSite& site) {
-  const guards::SourceId owner = source_of(site.callee);
-  const Ref function = owner == guards::kNoSource || site.keyword_names ? Ref() : scripted_function(site.callee, site.arguments);
-  if (!function) return std::nullopt;
-  static PyObject* const name = PyUnicode_InternFromString("_torchdynamo_inline");
-  guards_.check_is(owner, site.callee);
-  const guards::SourceId attributes = guards_.read(guards::SourceKind::kInstanceDict, owner, 0, nullptr);
-  if (!learn_external(function.get(), guards_.read(guards::SourceKind::kDictItem, attributes, 0, name))) return std::nullopt;
-  site.callee = function.get();
-  return call_python(activation, in, site);
 }
 
 /// The call goes to Python code of dynrun's that does the same.

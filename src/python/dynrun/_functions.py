@@ -1,9 +1,7 @@
-"""What is recorded in the place of C code: of torch.autograd.Function's, where nothing is to be differentiated; of what copy.deepcopy()
-asks an object for; of functions that TorchScript compiled."""
+"""What is recorded in the place of C code: of torch.autograd.Function's, where nothing is to be differentiated, and of what copy.deepcopy()
+asks an object for."""
 
 import copy
-import types
-import weakref
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
@@ -75,39 +73,3 @@ def deepcopy(value):
     if state:
         made.__dict__.update(state)
     return made
-
-
-# What TorchScript computes of numbers as Python does. (Its `2 ** 3` is 8.0.)
-OF_NUMBERS = {"aten::" + name for name in ("size", "dim", "len", "add", "sub", "mul", "neg", "div", "floordiv", "eq", "ne", "lt", "le", "gt", "ge", "__not__", "__getitem__")}
-OF_SCRIPT = {"prim::" + name for name in ("Constant", "ListConstruct", "TupleConstruct", "TupleUnpack", "ListUnpack", "If", "dtype", "device", "unchecked_cast")}
-TYPES = {"Tensor": torch.Tensor, "int": int, "float": float, "bool": bool, "str": str}
-means_the_same = weakref.WeakKeyDictionary()  # functions: whether they do what TorchScript makes of them
-
-
-def source_of_script(scripted, args):
-    """The function that torch.jit.script compiled, if a call of it with these arguments does the same; else None. Tracing keeps one that may not."""
-    function = vars(scripted).get("_torchdynamo_inline")
-    if not isinstance(function, types.FunctionType) or torch.jit._state._jit_caching_layer.get(function) != scripted.qualified_name:
-        return None
-    if function not in means_the_same:
-        means_the_same[function] = is_plain(scripted.inlined_graph) and not asks_for_script(function, set())
-    taken = scripted.schema.arguments
-    alike = len(args) == len(taken) and all(type(arg) is TYPES.get(str(formal.type)) for arg, formal in zip(args, taken))
-    return function if means_the_same[function] and alike else None
-
-
-def is_plain(block):
-    """Whether all that a block of a graph does is computing with tensors, and with numbers as Python does it."""
-    for node in block.nodes():
-        gives = {output.type().kind() for output in node.outputs()}
-        if not (node.kind().startswith("aten::") and gives == {"TensorType"} or node.kind() in OF_NUMBERS or node.kind() in OF_SCRIPT) or not all(map(is_plain, node.blocks())):
-            return False
-    return True
-
-
-def asks_for_script(function, seen):
-    """Whether code asks if it runs as TorchScript: this function's, or that of one that it names."""
-    seen.add(function)
-    named = [function.__globals__.get(name) for name in function.__code__.co_names]
-    inner = [one for one in named if isinstance(one, types.FunctionType) and one not in seen]
-    return "is_scripting" in function.__code__.co_names or any(asks_for_script(one, seen) for one in inner)
