@@ -25,7 +25,7 @@ struct Frame {
   PyObject* localsplus[1];  // locals, cells, free variables, then the stack
 };
 
-/// The file of code that runs in the place of functions written in C: neither tracebacks nor reports show its frames.
+/// The file of code that runs in the place of functions written in C: neither tracebacks nor reports show its frames (see trace/recorder_functions.cpp).
 inline constexpr const char* kStandInFile = "<dynrun>/_functions.py";
 
 inline bool stands_in(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_filename, kStandInFile) == 0; }

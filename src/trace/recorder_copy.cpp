@@ -121,6 +121,12 @@ bool Recorder::may_copy_attributes(DeepCopy& copy, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject* attributes = guards::instance_dict(object);
   const bool plain = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new && type->tp_basicsize == PyBaseObject_Type.tp_basicsize && !PyType_Check(object);
+  // What deepcopy asks a class for besides: names that are no attributes, and whether attributes are where they are for all.
+  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+  static PyObject* const slots_name = PyUnicode_InternFromString("__slotnames__");
+  PyObject *dict = _PyType_Lookup(type, dict_name), *slots = _PyType_Lookup(type, slots_name);
+  if (!dict || Py_TYPE(dict) != &PyGetSetDescr_Type || (slots && !(PyList_CheckExact(slots) && PyList_GET_SIZE(slots) == 0))) return false;
+  guards_.note_type_lookup(type, dict_name, dict);
   if (!plain || attributes == nullptr || !PyDict_CheckExact(attributes) || !learn_helper(copy, "_reconstruct")) return false;
   for (const char* text : {"__deepcopy__", "__getattr__", "__setstate__", "__getnewargs__", "__getnewargs_ex__", "__reduce_ex__", "__reduce__", "__getstate__", "__new__"}) {
     Ref name = Ref::steal(PyUnicode_InternFromString(text));

@@ -246,7 +246,7 @@ bool Interpreter::unwind(bool add_traceback) {
       raised_ = true;
       return false;
     }
-    if (add_traceback && !python::stands_in(here.frame->code)) {
+    if (add_traceback) {
       dynrun_traceback_here(thread, here.frame);
       if (tracing_switched()) dynrun_trace_raised(thread);
     }

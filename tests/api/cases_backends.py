@@ -93,6 +93,31 @@ def test_alike_modules_that_share_memory():
                 same(two.a, torch.full((3,), float(step)))
 
 
+def test_alike_modules_that_are_not_quite():
+    """Conjugated weights, and settings that code is made for, are told apart."""
+    class Imaginary(torch.nn.Module):
+        def __init__(self, w):
+            super().__init__()
+            self.w = w
+
+        def forward(self, x):
+            return self.w.imag + x
+
+    weights = torch.tensor([1 + 2j])
+    for w in (weights, weights.conj(), weights, weights.conj()):
+        fast = torch.compile(Imaginary(w), backend="aot_eager")
+        for _ in range(3):
+            same(fast(torch.ones(1)), w.imag + 1)
+    graphs = Graphs()
+    for deterministic in False, True, False:
+        torch.use_deterministic_algorithms(deterministic)
+        fast = torch.compile(Block(), backend=graphs)
+        for _ in range(2):
+            fast(torch.ones(2, 3))
+    torch.use_deterministic_algorithms(False)
+    assert len(graphs.modules) == 2, len(graphs.modules)
+
+
 def test_inputs_come_in_torch_compiles_order():
     """Weights before what the operator that uses them is given besides; tensors that were asked for their sizes first."""
     nn = torch.nn

@@ -75,7 +75,18 @@ def graph_key(description, inputs):
     graph = [description[part] for part in ("inputs", "outputs", "entry", "open")]
     lines, places = program_lines(description["sources"])
     nodes = [(*node[:-1], places[node[-1]]) for node in description["nodes"]]
-    return repr((graph, [type_ for _, type_ in description["values"]], nodes, lines, [type(value) for value in inputs], shared_memory(inputs)))
+    return repr((graph, [type_ for _, type_ in description["values"]], nodes, lines, settings(), [kind_of(value) for value in inputs], shared_memory(inputs)))
+
+
+def settings():
+    """Of torch, that code may be made for."""
+    import torch
+    return (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled(), torch.get_default_dtype(), torch.get_float32_matmul_precision(),
+            torch.get_num_threads())
+
+
+def kind_of(value):
+    return type(value), hasattr(value, "is_conj") and (value.is_conj(), value.is_neg())
 
 
 def shared_memory(inputs):

@@ -2,6 +2,7 @@
 asks an object for."""
 
 import copy
+import weakref
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
@@ -10,55 +11,68 @@ from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 class Context(FunctionCtx):
     """What forward() and setup_context() are given: nothing that they save is asked for."""
 
-    dirty_tensors, is_freed = (), False
+    __slots__ = ("needs_input_grad", "to_save", "non_differentiable", "materialize_grads", "saved_for_forward", "_saves")
+    dirty_tensors = None
 
     def __init__(self, args):
         self.needs_input_grad = tuple([isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args])
+        self._saves = True
 
     @property
     def saved_tensors(self):
-        if self.is_freed:
-            raise RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
-                               "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-                               "graph a second time or if you need to access saved tensors after calling backward.")
-        return ()
-
-    def free(self):
-        self.is_freed, self.to_save, self.non_differentiable = True, None, None
+        if self._saves:
+            return ()
+        raise RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate "
+                           "values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                           "graph a second time or if you need to access saved tensors after calling backward.")
 
 
-def apply(cls, *args):
-    context = Context(args)
+contexts = weakref.WeakKeyDictionary()  # by Function
+
+
+def context_of(cls):
+    """The class of what its functions are given, with the name that torch gives it."""
+    if cls not in contexts:
+        own = cls._backward_cls
+        contexts[cls] = type(own.__name__, (Context,), {"__slots__": (), "__module__": own.__module__, "_forward_cls": cls})
+    return contexts[cls]
+
+
+def apply(kind, cls, *args):
+    """What cls.apply(*args) does; `kind`: context_of(cls)."""
+    context = kind(args)
     with torch.no_grad():
         if cls.setup_context is _SingleLevelFunction.setup_context:
             output = cls.forward(context, *args)
         else:
             output = cls.forward(*args)
             cls.setup_context(context, args, output)
-        context.free()
-        check_dirty(context, output)
+        context.to_save = context.non_differentiable = None
+        context._saves = False
+        dirty = context.dirty_tensors or ()
+        check_dirty(dirty, output)
         if isinstance(output, tuple):
-            return tuple([result(context, args, item) for item in output])
-        return result(context, args, output)
+            return tuple([result(args, dirty, item) for item in output])
+        return result(args, dirty, output)
 
 
-def check_dirty(context, output):
+def check_dirty(dirty, output):
     outputs = output if isinstance(output, tuple) else (output,)
-    for dirty in context.dirty_tensors:
-        if not any([dirty is item for item in outputs]):
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be "
-                               "outputs of the Function.")
+    if not all([any([tensor is item for item in outputs]) for tensor in dirty]):
+        raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be "
+                           "outputs of the Function.")
 
 
-def result(context, args, value):
+def result(args, dirty, value):
     """An input that is given back is another tensor, of the same memory."""
     if not isinstance(value, torch.Tensor):
         return value
-    if any([value is dirty for dirty in context.dirty_tensors]):
-        return value
-    if any([value is arg for arg in args]):
-        return value.detach() if value.requires_grad else value.view_as(value)
-    return value.detach_() if value.requires_grad else value
+    if value.requires_grad:
+        if any([value is arg for arg in args]):
+            return value.detach()
+        return value if value._is_view() else value.detach_()
+    given = any([value is arg for arg in args]) and not any([value is tensor for tensor in dirty])
+    return value.view_as(value) if given else value
 
 
 def deepcopy(value):

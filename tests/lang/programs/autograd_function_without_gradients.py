@@ -1,5 +1,6 @@
 """torch.autograd.Function where nothing is to be differentiated: what forward() sees, what its results are."""
 import collections
+import sys
 import traceback
 
 import torch
@@ -158,6 +159,51 @@ for step in range(6):
             call()
         except (RuntimeError, TypeError, NotImplementedError) as error:
             print(type(error).__name__, str(error)[:80])
+
+
+class View(Function):
+    @staticmethod
+    def forward(ctx, w, kind):
+        if kind == 3:
+            with torch.enable_grad():
+                return (w * 2)[0]
+        return (w.t(), w[0], w.expand(2, 2, 3))[kind]
+
+
+class Marks(Function):
+    @staticmethod
+    def forward(ctx, a, w):
+        w.mul_(2)
+        marks(ctx, w)
+        return w
+
+
+def marks(ctx, w):
+    ctx.mark_dirty(w)
+
+
+class Names(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.free, ctx.is_freed, ctx.kind = 1, True, 2
+        print(type(ctx).__name__, type(ctx)._forward_cls is Names, sorted(vars(ctx)), ctx.saved_tensors, depth() - ctx.free)
+        return x * 2
+
+
+def depth():
+    frame, count = sys._getframe(), 0
+    while frame:
+        frame, count = frame.f_back, count + 1
+    return count
+
+
+for step in range(5):
+    w = torch.nn.Parameter(torch.arange(6.0).view(2, 3) + step)
+    tell(*no_grad(lambda: [View.apply(w, kind) for kind in range(4)]))
+    x, w = seq(2, start=step), torch.ones(2, requires_grad=True)
+    marked = no_grad(lambda: Marks.apply(x + 1, w))
+    print(marked is w, marked.data_ptr() == w.data_ptr())
+    tell(marked, w, Names.apply(x + 1))
 
 
 class Counts(Function):
