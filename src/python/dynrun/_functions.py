@@ -27,15 +27,16 @@ class Context(FunctionCtx):
                            "graph a second time or if you need to access saved tensors after calling backward.")
 
 
-contexts = weakref.WeakKeyDictionary()  # by Function
+contexts = weakref.WeakValueDictionary()  # by the address of the Function, which each keeps
 
 
 def context_of(cls):
     """The class of what its functions are given, with the name that torch gives it."""
-    if cls not in contexts:
+    made = contexts.get(id(cls))
+    if made is None:
         own = cls._backward_cls
-        contexts[cls] = type(own.__name__, (Context,), {"__slots__": (), "__module__": own.__module__, "_forward_cls": cls})
-    return contexts[cls]
+        made = contexts[id(cls)] = type(own.__name__, (Context,), {"__slots__": (), "__module__": own.__module__, "_forward_cls": cls})
+    return made
 
 
 def apply(kind, cls, *args):
