@@ -4,6 +4,7 @@
 
 #include "graph/text.h"
 #include "graph/visit.h"
+#include "lowering/device_parts.h"
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
@@ -15,6 +16,8 @@
 #include "lowering/unsized_kernel.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_set>
 
 #ifdef DYNRUN_CUDA
@@ -240,6 +243,10 @@ Lowered compile_fastest(const std::shared_ptr<const graph::Graph>& graph, c10::A
   return compile(graph, examples, options);
 }
 
+at::Tensor tensor_like(const graph::TensorType& type) {
+  return at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device));
+}
+
 /// What comes before the first gradient is compiled by itself.
 Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   std::optional<Split> split = split_before_gradients(*graph);
@@ -257,6 +264,28 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
   return lowered;
 }
 
+/// For each GPU by itself. What the parts pass on is like its type says: they fold and read none of it.
+Lowered lower_parts(const graph::Graph& graph, const std::vector<DevicePart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  std::map<graph::ValueId, int> input_of;
+  for (std::size_t i = 0; i < graph.inputs.size(); i++) input_of.emplace(graph.inputs[i].value, static_cast<int>(i));
+  Options inner = options;
+  inner.shared = nullptr, inner.check = nullptr, inner.guess = false;
+  inner.contents.clear();
+  std::vector<std::unique_ptr<runtime::Executable>> executables;
+  std::set<int> folded;
+  for (const DevicePart& part : parts) {
+    std::vector<at::Tensor> taken;
+    for (const graph::Input& input : part->inputs) {
+      const auto known = input_of.find(input.value);
+      taken.push_back(known != input_of.end() ? examples[static_cast<std::size_t>(known->second)] : tensor_like(part->type_of(input.value)));
+    }
+    Lowered lowered = lower(part, taken, inner);
+    for (int input : lowered.folded_inputs) folded.insert(input_of.at(part->inputs[static_cast<std::size_t>(input)].value));
+    executables.push_back(std::move(lowered.executable));
+  }
+  return {join_parts(graph, parts, std::move(executables)), {folded.begin(), folded.end()}};
+}
+
 /// What the first part of a split gives for the inputs: where it raises, for it is at another place that it will be run, tensors like it.
 std::vector<at::Tensor> views_of(const Split& split, runtime::Executable& first, c10::ArrayRef<at::Tensor> examples) {
   std::vector<at::Tensor> taken, like;
@@ -264,10 +293,7 @@ std::vector<at::Tensor> views_of(const Split& split, runtime::Executable& first,
   try {
     return first.run(taken);
   } catch (const std::exception&) {
-    for (graph::ValueId id : split.first->outputs) {
-      const graph::TensorType& type = split.first->type_of(id);
-      like.push_back(at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device)));
-    }
+    for (graph::ValueId id : split.first->outputs) like.push_back(tensor_like(split.first->type_of(id)));
     return like;
   }
 }
@@ -287,6 +313,7 @@ Lowered lower_behind_views(const Split& split, c10::ArrayRef<at::Tensor> example
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  if (const std::vector<DevicePart> parts = split_between_devices(*graph); !parts.empty()) return lower_parts(*graph, parts, examples, options);
   if (must_replay(*graph, examples, options)) return lower_split(graph, examples, options);
   if (std::optional<Split> split = split_behind_moving_views(*graph, examples)) return lower_behind_views(*split, examples, options);
   auto recorded = std::exchange(graph, copy_moving_views(graph));

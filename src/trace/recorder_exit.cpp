@@ -750,6 +750,7 @@ bool Recorder::finish() {
   }
   if (segment_->sets_autocast) segment_->exit_autocast = TorchState::now();
   segment_->weight_casts = WeightCasts(*segment_->graph);
+  segment_->state.watch_device(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
   segment_->proofs = operators_.proofs();

@@ -14,6 +14,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/PythonDispatcherTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -27,6 +28,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +43,18 @@ using python::Ref;
 
 /// Whether denormal results and operands count as zero (torch.set_flush_denormal): two bits of the control word of vector arithmetic.
 static bool flushes_denormal() { return (_mm_getcsr() & 0x8040) != 0; }
+
+/// Set where "cuda" may mean one GPU or another.
+static std::atomic<bool> watches_device{false};
+
+static const c10::impl::DeviceGuardImplInterface& gpus() { return *c10::impl::getDeviceGuardImpl(c10::kCUDA); }
+
+void TorchState::watch_device(const graph::Graph& graph) {
+  auto on_gpu = [](const graph::Value& value) { return value.is_tensor() && value.tensor().device.is_cuda(); };
+  if (std::none_of(graph.values.begin(), graph.values.end(), on_gpu) || gpus().deviceCount() < 2) return;
+  watches_device.store(true, std::memory_order_relaxed);
+  device = gpus().getDevice().index();
+}
 
 TorchState TorchState::now() {
   auto& context = at::globalContext();
@@ -61,6 +75,7 @@ TorchState TorchState::now(int precision) {
   state.default_dtype = c10::get_default_dtype_as_scalartype();
   state.flush_denormal = flushes_denormal();
   state.precision = precision;
+  if (watches_device.load(std::memory_order_relaxed)) state.device = gpus().getDevice().index();
   state.function_modes = at::impl::torch_function_mode_enabled() || at::impl::torch_function_all_disabled();
   state.dispatch_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
   std::uint32_t bit = 1;
@@ -97,6 +112,7 @@ guards::Miss TorchState::difference(const TorchState& other) const {
   if (autocast_cuda != other.autocast_cuda || autocast_cuda_dtype != other.autocast_cuda_dtype) return {"autocast on CUDA", text(autocast_cuda), text(other.autocast_cuda), -1};
   if (default_dtype != other.default_dtype) return {"default dtype", c10::toString(default_dtype), c10::toString(other.default_dtype), -1};
   if (flush_denormal != other.flush_denormal) return {"denormal numbers flushed to zero", text(flush_denormal), text(other.flush_denormal), -1};
+  if (device != other.device) return {"the current GPU", fmt::format("cuda:{}", device), fmt::format("cuda:{}", other.device), -1};
   if (deterministic != other.deterministic) return {"deterministic algorithms", text(deterministic), text(other.deterministic), -1};
   if (profiled != other.profiled) return {"a profiler", text(profiled), text(other.profiled), -1};
   if (calls_back() != other.calls_back()) return {"Python code around operators (modes, hooks of what autograd saves)", text(calls_back()), text(other.calls_back()), -1};

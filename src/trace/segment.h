@@ -34,6 +34,7 @@ struct TorchState {
   bool flush_denormal = false;
   c10::ScalarType default_dtype = c10::ScalarType::Float;
   c10::ScalarType autocast_dtype = c10::ScalarType::BFloat16, autocast_cuda_dtype = c10::ScalarType::Half;
+  int device = 0;     // which GPU is the thread's current one, once `watch_device` has found that it matters
   int precision = 0;  // of float32 products and, from bit 8 on, of convolutions on a GPU
   std::uint32_t backends = 0;           // cuDNN, oneDNN and attention switches, a bit each
   std::uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: functorch, tracing and their kind
@@ -49,6 +50,8 @@ struct TorchState {
   bool operator==(const TorchState&) const = default;
   /// Whether operators run Python code of their own, or are followed one by one: nothing is recorded then.
   bool calls_back() const { return function_modes || dispatch_modes || anomaly || forward_mode || tracing || saved_hooks; }
+  /// Of a segment with that graph: from now on states say which GPU is current where the graph uses one and there are others.
+  void watch_device(const graph::Graph& graph);
   /// Which field differs, for a guard miss: name, was, now.
   guards::Miss difference(const TorchState& current) const;
 };

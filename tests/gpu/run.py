@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests the kernels for GPUs. Everywhere: their PTX assembles for three architectures, pointwise kernels spill no register.
-On a machine with a GPU: the corpus gives what eager gives.
+On a machine with a GPU: the corpus gives what eager gives; with two, programs that use both do.
 
     tests/gpu/run.py [--filter TEXT] [--quick]
 """
@@ -49,6 +49,12 @@ def on_the_gpu(text):
     return int(counts[1]), int(counts[2]), done.stdout if int(counts[2]) else ""
 
 
+def on_two_gpus():
+    done = subprocess.run([DYNRUN, str(ROOT / "tests" / "gpu" / "devices.py")], capture_output=True, text=True, check=False)
+    counts = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped\s*$", done.stdout)
+    return (*map(int, counts.groups()), done.stdout if int(counts[2]) else "") if counts else (0, 1, 0, done.stdout + done.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--filter", default="")
@@ -69,6 +75,9 @@ def main():
             print(f"FAIL {name}: {error}")
     if gpu_bench.has_gpu():
         good, bad, output = on_the_gpu(options.filter)
+        passed, failed = passed + good, failed + bad
+        print(output, end="")
+        good, bad, skipped, output = on_two_gpus()
         passed, failed = passed + good, failed + bad
         print(output, end="")
     else:
