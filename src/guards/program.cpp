@@ -120,13 +120,34 @@ PyObject* lookup_behind(PyTypeObject* type, PyTypeObject* after, PyObject* name)
 }
 
 /// Whether a set holds what the dict has under itself, and nothing else. 1, True and 1.0 are one key, but not the same item.
+/// Borrowed. Makes the dicts that a function has by right, as reading them does.
+PyObject* function_field(PyFunctionObject* function, std::int32_t field) {
+  static PyObject* const empty = PyTuple_New(0);
+  switch (static_cast<FunctionField>(field)) {
+    case FunctionField::kName: return function->func_name;
+    case FunctionField::kQualifiedName: return function->func_qualname;
+    case FunctionField::kAnnotations: return PyFunction_GetAnnotations(reinterpret_cast<PyObject*>(function));
+    case FunctionField::kModule: return function->func_module;
+    case FunctionField::kDoc: return function->func_doc;
+    case FunctionField::kTypeParameters: return function->func_typeparams ? function->func_typeparams : empty;
+    case FunctionField::kDict: {
+      const Ref made = Ref::steal(PyObject_GenericGetDict(reinterpret_cast<PyObject*>(function), nullptr));
+      PyErr_Clear();
+      return function->func_dict;
+    }
+  }
+  return nullptr;
+}
+
+/// `expected`: a tuple where they have to lie in that order, a dict where any will do.
 bool has_items(PyObject* set, PyObject* expected) {
-  if (!PyAnySet_CheckExact(set) || PySet_GET_SIZE(set) != PyDict_GET_SIZE(expected)) return false;
-  Py_ssize_t at = 0;
+  const Py_ssize_t count = PyTuple_Check(expected) ? PyTuple_GET_SIZE(expected) : PyDict_GET_SIZE(expected);
+  if (!PyAnySet_CheckExact(set) || PySet_GET_SIZE(set) != count) return false;
+  Py_ssize_t at = 0, turn = 0;
   PyObject* item;
   Py_hash_t hash;
   while (_PySet_NextEntry(set, &at, &item, &hash)) {
-    PyObject* same = PyDict_GetItemWithError(expected, item);
+    PyObject* same = PyTuple_Check(expected) ? PyTuple_GET_ITEM(expected, turn++) : PyDict_GetItemWithError(expected, item);
     PyErr_Clear();
     if (same == nullptr || (same != item && !constants_equal(same, item))) return false;
   }
@@ -311,6 +332,7 @@ void Program::check_set(SourceId source, PyObject* set) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); i++) PyDict_SetItem(by_item.get(), PyList_GET_ITEM(items.get(), i), PyList_GET_ITEM(items.get(), i));
   add(CheckKind::kSetItems, source, by_item.get());
 }
+void Program::check_set_in_order(SourceId source, PyObject* set) { add(CheckKind::kSetItems, source, Ref::steal(PySequence_Tuple(set)).get()); }
 std::uint64_t Program::check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open) {
   facts_.push_back(TensorFacts::of(tensor));
   if (open != 0) facts_.back().open_sizes(open);
@@ -457,9 +479,7 @@ PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& fra
     }
     case SourceKind::kFunctionField: {
       if (!PyFunction_Check(object)) return nullptr;
-      auto* function = reinterpret_cast<PyFunctionObject*>(object);
-      if (source.index == 2) return PyFunction_GetAnnotations(object);
-      return source.index == 0 ? function->func_name : function->func_qualname;
+      return function_field(reinterpret_cast<PyFunctionObject*>(object), source.index);
     }
     case SourceKind::kClassField: return PyType_Check(object) ? class_field(reinterpret_cast<PyTypeObject*>(object), source.index) : nullptr;
     case SourceKind::kPropertySetter: return Py_TYPE(object) == &PyProperty_Type ? reinterpret_cast<PyObject**>(object + 1)[1] : nullptr;

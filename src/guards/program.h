@@ -104,6 +104,8 @@ class Program {
   void check_length(SourceId source, Py_ssize_t length);
   void check_keys(SourceId dict, PyObject* dict_object);
   void check_set(SourceId source, PyObject* set);
+  /// The same, in the same order.
+  void check_set_in_order(SourceId source, PyObject* set);
   /// `open`: bit a dimension that may have any size from 1 on; those that cannot be left open are fixed. Gives what is open.
   std::uint64_t check_tensor(SourceId source, const at::Tensor& tensor, std::uint64_t open = 0);
   /// What is open of the tensor there, bit a dimension.

@@ -25,7 +25,7 @@ constexpr SourceId kNoSource = -1;
   X(FunctionKeywordDefaults, "%s.__kwdefaults__")                                \
   X(FunctionGlobals, "%s.__globals__")                                           \
   X(FunctionBuiltins, "%s.__builtins__")                                         \
-  X(FunctionField, "%s.%k")     /* index 0: __name__, 1: __qualname__ */          \
+  X(FunctionField, "%s.%k")     /* index: a FunctionField */                      \
   X(ClassField, "%s.%k")       /* of a class of Python code. index 0: __name__, 1: __qualname__, 2: __module__, 3: __doc__ */ \
   X(ContextValue, "%s.get()")                                                    \
   X(MethodFunction, "%s.__func__")                                               \
@@ -47,5 +47,8 @@ enum class SourceKind : std::uint8_t {
   DYNRUN_SOURCE_KINDS(X)
 #undef X
 };
+
+/// What functions have besides their code, closure and globals.
+enum class FunctionField : std::uint8_t { kName, kQualifiedName, kAnnotations, kModule, kDoc, kTypeParameters, kDict };
 
 }  // namespace dynrun::guards

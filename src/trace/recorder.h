@@ -354,6 +354,7 @@ class Recorder {
   // Knowledge. (recorder_objects.cpp)
   bool resolve(PyObject* object);                       // known now?
   bool resolve_slice(PyObject* slice);
+  bool resolve_to_copy(PyObject* object);
   bool resolve_deep(PyObject* object, int depth = 0, bool keep_hosts = false);  // contents of exact containers too
   bool learn_external(PyObject* object, guards::SourceId source);
   bool learn_result(PyObject* object, int depth = 0);   // a result of recorded code: constants, known or fresh objects
@@ -419,6 +420,7 @@ class Recorder {
 
   // Loads, stores, stack. (recorder_moves.cpp)
   Flow plain(vm::Activation&, const bytecode::Instruction&);
+  void learn_code_constant(PyObject* constant);
   Flow load_const(vm::Activation&, const bytecode::Instruction&);
   Flow load_fast(vm::Activation&, const bytecode::Instruction&);
   Flow store_fast(vm::Activation&, const bytecode::Instruction&);
@@ -435,6 +437,7 @@ class Recorder {
   Flow store_name(vm::Activation&, const bytecode::Instruction&);
   Flow read_global(vm::Activation&, PyObject* name);
   Flow store_global(vm::Activation&, const bytecode::Instruction&);
+  python::Ref relative_name(vm::Activation& activation, PyObject* name, long level);
   Flow import_name(vm::Activation&, const bytecode::Instruction&);
   Flow import_from(vm::Activation&, const bytecode::Instruction&);
   Flow make_function(vm::Activation&, const bytecode::Instruction&);
@@ -457,6 +460,7 @@ class Recorder {
   Flow store_subscript(vm::Activation&, const bytecode::Instruction&);
   Flow build(vm::Activation&, const bytecode::Instruction&);
   Flow build_string(vm::Activation&, const bytecode::Instruction&);
+  bool append_all(PyObject* list, PyObject* items);
   Flow extend(vm::Activation&, const bytecode::Instruction&);
   Flow append(vm::Activation&, const bytecode::Instruction&);
   Flow unpack(vm::Activation&, const bytecode::Instruction&);
@@ -558,6 +562,7 @@ class Recorder {
   Flow model_globals(const ModelledCall& call);
   Flow model_vars(const ModelledCall& call);
   Flow model_state(const ModelledCall& call);
+  Flow model_elements(const ModelledCall& call);
   Flow pop_outside_item(const ModelledCall& call, PyObject* key);
   Flow reset_by_outside_token(const ModelledCall& call, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.
@@ -581,6 +586,7 @@ class Recorder {
   bool has_constant_text(PyObject* object);
   bool has_guarded_text(PyObject* object, int depth = 0);
   bool have_guarded_texts(PyObject* items, int depth);
+  bool set_shows_only(PyObject* set, const std::function<bool(PyObject*)>& leaf);
   bool shows_only(PyObject* object, const std::function<bool(PyObject*)>& leaf, int depth = 0);
   python::Ref copy_structure(PyObject* object);
   bool effects_are_plain();

@@ -7,6 +7,7 @@
 #include <structmember.h>
 
 #include <algorithm>
+#include <map>
 #include <array>
 #include <string_view>
 #include <unordered_set>
@@ -258,21 +259,17 @@ Recorder::Attribute Recorder::look_up_function(PyObject* function, PyObject* nam
   const std::string text = python::text_of(name);
   SourceId owner = source_of(function);
   if (text == "__code__" || text == "__class__") return Attribute::kRun;
-  if (text == "__name__" || text == "__qualname__") {
-    auto* fields = reinterpret_cast<PyFunctionObject*>(function);
-    bool qualified = text == "__qualname__";
-    if (owner != kNoSource && !learn_external(qualified ? fields->func_qualname : fields->func_name, guards_.read(SourceKind::kFunctionField, owner, qualified, name)))
-      return Attribute::kUnknown;
-    return Attribute::kRun;
-  }
   if (text == "__defaults__" || text == "__kwdefaults__") return learn_function_defaults(function) ? Attribute::kRun : Attribute::kUnknown;
-  if (text == "__annotations__" && owner == kNoSource) return Attribute::kRun;
-  if (owner == kNoSource && (text == "__module__" || text == "__doc__" || text == "__dict__" || text == "__type_params__")) return Attribute::kRun;
-  if (text == "__annotations__" && owner != kNoSource) {
-    Ref made = Ref::steal(PyObject_GetAttr(function, name));  // makes the dict where there was none yet
-    PyObject* annotations = PyFunction_GetAnnotations(function);
-    *source = guards_.read(SourceKind::kFunctionField, owner, 2, name);
-    return annotations && learn_external(annotations, *source) ? Attribute::kValue : Attribute::kUnknown;
+  static const std::map<std::string, guards::FunctionField> fields = {
+      {"__name__", guards::FunctionField::kName}, {"__qualname__", guards::FunctionField::kQualifiedName}, {"__annotations__", guards::FunctionField::kAnnotations},
+      {"__module__", guards::FunctionField::kModule}, {"__doc__", guards::FunctionField::kDoc}, {"__type_params__", guards::FunctionField::kTypeParameters},
+      {"__dict__", guards::FunctionField::kDict}};
+  if (const auto field = fields.find(text); field != fields.end()) {
+    if (owner == kNoSource) return Attribute::kRun;
+    const Ref value = Ref::steal(PyObject_GetAttr(function, name));  // makes the dict where there was none yet
+    *source = guards_.read(SourceKind::kFunctionField, owner, static_cast<std::int32_t>(field->second), name);
+    PyErr_Clear();
+    return value && learn_external(value.get(), *source) ? Attribute::kValue : Attribute::kUnknown;
   }
   PyObject* found = _PyType_Lookup(&PyFunction_Type, name);
   if (found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
@@ -385,9 +382,11 @@ bool Recorder::store_attribute(PyObject* object, PyObject* name, PyObject* value
   if (PyFunction_Check(object) && is_fresh(object)) {
     static const std::unordered_set<std::string> kept = {"__module__", "__name__", "__qualname__", "__doc__"};
     // Its own fields are rebuilt with it, as is its __dict__.
-    if (_PyType_Lookup(type, name) != nullptr && !(kept.count(python::text_of(name)) && PyUnicode_CheckExact(value) && is_constant(value)) &&
-        !(value == Py_None && kept.count(python::text_of(name))))
-      return false;
+    const std::string text = python::text_of(name);
+    const bool rebuilt = kept.count(text) != 0 && (value == Py_None || (PyUnicode_CheckExact(value) && is_constant(value)));
+    const bool annotations = text == "__annotations__" && PyDict_CheckExact(value) && resolve(value);
+    const bool no_parameters = text == "__type_params__" && PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 0;
+    if (_PyType_Lookup(type, name) != nullptr && !rebuilt && !annotations && !no_parameters) return false;
     mutations_++;
     return true;
   }

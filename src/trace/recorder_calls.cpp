@@ -482,6 +482,8 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     guards_.check_set(source_of(site.arguments[0]), site.arguments[0]);
     return prepare(activation, in, site.slots, Then::kLearnTop);
   }
+  if ((name == "str" || name == "repr") && site.arguments.size() == 1 && PyAnySet_CheckExact(site.arguments[0]) && has_constant_text(site.arguments[0]))
+    return prepare(activation, in, site.slots, Then::kLearnTop);
   if (name == "len" && site.arguments.size() == 1 && PyAnySet_CheckExact(site.arguments[0]) && source_of(site.arguments[0]) != kNoSource) {
     if (is_dirty(site.arguments[0])) return cut(BreakId::k_read_after_write, name);
     guards_.check_length(source_of(site.arguments[0]), PySet_GET_SIZE(site.arguments[0]));
@@ -502,11 +504,12 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   for (PyObject* argument : site.arguments) {
     if (kind.call_class == CallClass::kTransparent && (is_host(argument) || is_late(argument))) continue;
     const bool offered = kind.call_class == CallClass::kTransparent && holds_hosts(argument);
+    if ((name == "dict" || name == "dict.copy") && PyDict_CheckExact(argument) && resolve_to_copy(argument)) continue;
     if (!resolve_deep(argument, 0, only_types || views || offered || (records_sizes() && !is_host(argument) && passes_on.count(name)))) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }
   // A method of an immutable set is known with the set.
-  if (self && !PyFrozenSet_CheckExact(self) && !resolve_deep(self, 0, views)) return cut(BreakId::k_unknown_object, name);
+  if (self && !PyFrozenSet_CheckExact(self) && !(name == "dict.copy" && PyDict_CheckExact(self) && resolve_to_copy(self)) && !resolve_deep(self, 0, views)) return cut(BreakId::k_unknown_object, name);
   if (kind.call_class == CallClass::kTransparent || metadata) {
     Flow flow = prepare(activation, in, site.slots, Then::kLearnTop);
     bool bound_self = PyCFunction_Check(callable) && bound_object(callable) != nullptr;

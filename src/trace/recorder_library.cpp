@@ -45,9 +45,11 @@ Flow Recorder::call_partial(vm::Activation& activation, const Instruction& in, C
   PyObject *key, *value;
   while (PyDict_Next(merged.get(), &at, &key, &value)) inner.arguments.push_back(value);
   if (PyDict_GET_SIZE(merged.get()) > 0) inner.keyword_names = keyword_names.get();
-  if (!PyFunction_Check(inner.callee) && !PyMethod_Check(inner.callee)) {
+  const CallKind kind = classify_callable(inner.callee);
+  const bool heap_class = PyType_Check(inner.callee) && (reinterpret_cast<PyTypeObject*>(inner.callee)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  const bool python = PyFunction_Check(inner.callee) || PyMethod_Check(inner.callee) || heap_class || python_method(inner.callee, "__call__");
+  if (!python && kind.model != Model::kWarn && kind.model != Model::kPrint) {
     // C code behind it: the whole call runs as it stands, if that code could be called so.
-    CallKind kind = classify_callable(inner.callee);
     if (kind.call_class != CallClass::kPure && kind.call_class != CallClass::kTransparent) return cut(BreakId::k_opaque_call, "functools.partial");
     if (!may_take_unsized(inner, kind, nullptr, "functools.partial")) return cut(BreakId::k_data_dependent_operator, "functools.partial");
     for (PyObject* argument : inner.arguments) {

@@ -5,6 +5,8 @@
 #include "python/text.h"
 #include "trace/recorder.h"
 
+#include <opcode.h>
+
 #include <algorithm>
 
 namespace dynrun::trace {
@@ -104,10 +106,12 @@ Flow Recorder::model_dict_pop(const ModelledCall& call) {
 
 /// A method that changes an object which the segment made.
 Flow Recorder::model_write(const ModelledCall& call) {
+  const bool extends = call.name == "list.extend" && call.self && call.site.arguments.size() == call.first + 1 && !call.site.keyword_names;
+  if (extends && resolve(call.self) && source_of(call.self) != kNoSource && append_all(call.self, call.argument(call.first))) return go_on(call, Then::kNothing);
   if (!call.self || !resolve(call.self) || !is_fresh(call.self)) return cut(BreakId::k_opaque_call, "an outside container changed by " + call.name);
   if ((call.name == "list.sort" || call.name == "list.remove") && !resolve_deep(call.self)) return opaque(call);  // items are compared
   for (PyObject* item : call.site.arguments) {
-    if (!resolve_deep(item)) return cut(BreakId::k_unknown_object, call.name);
+    if (!(call.name == "dict.update" ? resolve_to_copy(item) : resolve_deep(item))) return cut(BreakId::k_unknown_object, call.name);
     if (is_fresh(item) && item != call.self && Py_TYPE(item)->tp_iternext) mutations_++;
   }
   if (PyAnySet_Check(call.self)) note_set_written(call.self, call.name == "set.add" && call.site.arguments.size() == call.first + 1 ? call.argument(call.first) : nullptr);
@@ -322,13 +326,33 @@ Flow Recorder::model_state(const ModelledCall& call) {
   return go_on(call);
 }
 
+/// x.shape.numel(), of the sizes of each replay.
+Flow Recorder::model_elements(const ModelledCall& call) {
+  if (!call.self || call.site.arguments.size() != call.first || call.site.keyword_names || !resolve(call.self)) return opaque(call);
+  if (!is_open_size(call.self)) return resolve_deep(call.self) ? go_on(call) : opaque(call);
+  if (holds_late(call.self)) return opaque(call);
+  Ref product = Ref::steal(PyLong_FromLong(1));
+  HostId id = host_.constant(product.get());
+  bool changing = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.self); i++) {
+    PyObject* size = PyTuple_GET_ITEM(call.self, i);
+    changing = changing || is_volatile(size);
+    product = Ref::steal(PyNumber_Multiply(product.get(), size));
+    id = host_.compute(HostKind::kBinary, NB_MULTIPLY, {id, is_host(size) ? host_of(size) : host_.constant(size)}, nullptr, product.get());
+  }
+  if (changing) volatile_.insert(id);
+  Flow flow = go_on(call, Then::kHostTop);
+  pending_.count = id;
+  return flow;
+}
+
 Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
                              PyObject* callable) {
   const bool bound = self != nullptr && (site.arguments.empty() || site.arguments[0] != self);
   const ModelledCall call{activation, in, site, self, callable, callable_name(callable), bound ? std::size_t{0} : std::size_t{1}};
   // Names and keys are constants; what is only passed on is not looked at.
   for (std::size_t i = 0; i < site.arguments.size(); i++) {
-    bool passed_on = model == Model::kListAppend || model == Model::kIsInstance || model == Model::kPrint || model == Model::kWarn || (model == Model::kSetAttribute && i + 1 == site.arguments.size());
+    bool passed_on = model == Model::kListAppend || model == Model::kIsInstance || model == Model::kPrint || model == Model::kWarn || model == Model::kElements || (model == Model::kSetAttribute && i + 1 == site.arguments.size());
     if (!passed_on) is_constant(site.arguments[i]);
   }
   switch (model) {
@@ -362,6 +386,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kGlobals: return model_globals(call);
     case Model::kVariables: return model_vars(call);
     case Model::kState: return model_state(call);
+    case Model::kElements: return model_elements(call);
     case Model::kMetadata:
     case Model::kNone: break;
   }

@@ -22,11 +22,16 @@ Flow Recorder::plain(vm::Activation&, const Instruction&) { return Flow::kRun; }
 Flow Recorder::load_const(vm::Activation& activation, const Instruction& in) {
   // Tuples of constants, code objects: the code object, which is guarded, holds them.
   PyObject* constant = PyTuple_GET_ITEM(activation.code->object->co_consts, in.argument);
-  if (!guards::is_constant_like(constant) && !find(constant)) {
-    guards::SourceId source = guards_.constant(constant);
-    objects_.insert_or_assign(constant, Object{Known::kExternal, source, Py_TYPE(constant), Ref::borrow(constant), Contents::kLearnt});
-  }
+  learn_code_constant(constant);
   return Flow::kRun;
+}
+
+/// With what it holds: C code may hand on the parts by themselves.
+void Recorder::learn_code_constant(PyObject* constant) {
+  if (guards::is_constant_like(constant) || find(constant)) return;
+  guards::SourceId source = guards_.constant(constant);
+  objects_.insert_or_assign(constant, Object{Known::kExternal, source, Py_TYPE(constant), Ref::borrow(constant), Contents::kLearnt});
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(constant) && i < PyTuple_GET_SIZE(constant); i++) learn_code_constant(PyTuple_GET_ITEM(constant, i));
 }
 
 Flow Recorder::load_fast(vm::Activation& activation, const Instruction& in) {
@@ -173,12 +178,30 @@ Flow Recorder::store_global(vm::Activation& activation, const Instruction& in) {
   return Flow::kRun;
 }
 
+/// The name of the module that `from ..name import x` means: that many levels up from the package that the globals tell. Null where
+/// there is none.
+Ref Recorder::relative_name(vm::Activation& activation, PyObject* name, long level) {
+  static PyObject* const package_name = PyUnicode_InternFromString("__package__");
+  PyObject* package = PyDict_CheckExact(activation.frame->globals) ? PyDict_GetItemWithError(activation.frame->globals, package_name) : nullptr;
+  if (package == nullptr || !PyUnicode_CheckExact(package) || read_global(activation, package_name) != Flow::kRun || !is_constant(package)) return {};
+  std::string whole = python::text_of(package);
+  for (; level > 1; level--) {
+    const std::size_t dot = whole.rfind('.');
+    if (dot == std::string::npos) return {};
+    whole.resize(dot);
+  }
+  if (PyUnicode_GET_LENGTH(name) > 0) whole.append(".").append(python::text_of(name));
+  return whole.empty() ? Ref() : Ref::steal(PyUnicode_InternFromString(whole.c_str()));
+}
+
 Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {
   // `import a` and `from a import b` of a module that is loaded: a read of sys.modules.
   PyObject* name = name_of(activation, in.argument);
   PyObject* from = activation.peek(1);
   PyObject* level = activation.peek(2);
-  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) return cut(BreakId::k_opaque_operation, "a relative import");
+  const Ref absolute = PyLong_CheckExact(level) && PyLong_AsLong(level) > 0 ? relative_name(activation, name, PyLong_AsLong(level)) : Ref::borrow(name);
+  if (!absolute || (name != absolute.get() && from == Py_None)) return cut(BreakId::k_opaque_operation, "a relative import");
+  name = absolute.get();
   PyObject* modules = PyImport_GetModuleDict();
   PyObject* module = PyDict_GetItemWithError(modules, name);
   if (module == nullptr || !PyModule_Check(module)) return cut(BreakId::k_opaque_operation, "an import of a module that is not loaded");
@@ -198,6 +221,7 @@ Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {
       if (PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(from, i)) == nullptr) return cut(BreakId::k_opaque_operation, "an import");
     }
   }
+  if (PyLong_AsLong(level) > 0) return give(activation, Ref::borrow(module), 2);  // importlib's own code is not looked at
   return prepare(activation, in, 2, Then::kLearnTop);
 }
 

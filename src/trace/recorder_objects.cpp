@@ -208,6 +208,20 @@ bool Recorder::read_contents(PyObject* container, SourceId source, int depth) {
   return !PyAnySet_Check(container);  // a set from outside has no order that guards could hold
 }
 
+/// What code that only copies references needs to know: of a dict from outside its keys, and where each value comes from.
+bool Recorder::resolve_to_copy(PyObject* object) {
+  if (!PyDict_CheckExact(object) || !resolve(object) || source_of(object) == kNoSource || find(object)->contents == Contents::kLearnt) return resolve_deep(object);
+  if (is_dirty(object) || written_keys_.count(object) || PyDict_GET_SIZE(object) > kMaxItems) return false;
+  const SourceId source = source_of(object);
+  guards_.check_keys(source, object);
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(object, &at, &key, &value)) {
+    if (!guards::is_constant_like(key) || !learn_external(value, guards_.read(SourceKind::kDictItem, source, 0, key))) return false;
+  }
+  return true;
+}
+
 /// The items of a list of a class of its own; what else there is to the object is not looked at.
 bool Recorder::learn_items(PyObject* list) {
   Object* known = find(list);

@@ -218,7 +218,7 @@ Flow Recorder::binary(vm::Activation& activation, const Instruction& in) {
   if (auto done = fold_numpy(activation, in)) return *done;
   if (operand_ok(left, &tensor) && operand_ok(right, &tensor)) {
     if (in_place && (PyList_CheckExact(left) || PyDict_CheckExact(left) || PyAnySet_CheckExact(left))) {
-      if (source_of(left) != kNoSource) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
+      if (source_of(left) != kNoSource && !(in.argument == NB_INPLACE_ADD && append_all(left, right))) return cut(BreakId::k_opaque_operation, "an outside container changed in place");
       mutations_++;
     }
     return prepare(activation, in, 2, Then::kLearnTop);
@@ -609,6 +609,17 @@ Flow Recorder::build(vm::Activation& activation, const Instruction& in) {
     if (hashed && !is_key_known(item)) return cut(BreakId::k_unknown_object, "a key");
   }
   return prepare(activation, in, operands, Then::kLearnTop);
+}
+
+/// Notes that a list from outside gets the items of another sequence, one by one. The doing is the VM's.
+bool Recorder::append_all(PyObject* list, PyObject* items) {
+  if (!PyList_CheckExact(list) || !(PyList_CheckExact(items) || PyTuple_CheckExact(items)) || items == list || !resolve(items) || !resolve_deep(items, 0, true) || is_dirty(items)) return false;
+  mutations_++;
+  dirty_.insert(list);
+  for (Py_ssize_t i = 0; i < Py_SIZE(items); i++) {
+    effects_.push_back({EffectKind::kAppend, Ref::borrow(list), Ref(), Ref::borrow(PyList_Check(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i))});
+  }
+  return true;
 }
 
 Flow Recorder::extend(vm::Activation& activation, const Instruction& in) {

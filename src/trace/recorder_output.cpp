@@ -50,6 +50,12 @@ bool Recorder::have_guarded_texts(PyObject* items, int depth) {
   return list && std::all_of(&PyList_GET_ITEM(list.get(), 0), &PyList_GET_ITEM(list.get(), 0) + PyList_GET_SIZE(list.get()), [&](PyObject* item) { return has_guarded_text(item, depth + 1); });
 }
 
+/// Whether classes of that metaclass are shown as "<class 'module.name'>", formatted or not.
+static bool has_plain_text(PyTypeObject* metaclass) {
+  static PyObject* const format_name = PyUnicode_InternFromString("__format__");
+  return metaclass->tp_repr == PyType_Type.tp_repr && metaclass->tp_str == PyType_Type.tp_str && _PyType_Lookup(metaclass, format_name) == _PyType_Lookup(&PyType_Type, format_name);
+}
+
 /// Whether the text that C code makes of an object follows from what is guarded, or is made by Python code, which is looked on at.
 /// Most kinds of objects have their address in it.
 bool Recorder::has_guarded_text(PyObject* object, int depth) {
@@ -61,7 +67,7 @@ bool Recorder::has_guarded_text(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object)) {
     auto* shown = reinterpret_cast<PyTypeObject*>(object);
-    return type->tp_repr == PyType_Type.tp_repr && learn_class_field(shown, "__name__") && learn_class_field(shown, "__qualname__") && learn_class_field(shown, "__module__");
+    return has_plain_text(type) && learn_class_field(shown, "__name__") && learn_class_field(shown, "__qualname__") && learn_class_field(shown, "__module__");
   }
   for (PyObject* name : {str_name, repr_name}) {
     if (PyObject* method = _PyType_Lookup(type, name); (name == repr_name || depth == 0) && method && PyFunction_Check(method)) return true;
@@ -80,6 +86,19 @@ bool Recorder::has_guarded_text(PyObject* object, int depth) {
   return PyRange_Check(object) || kind == "torch.finfo" || kind == "torch.iinfo" || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
 }
 
+/// Whether a set, in the order that it is in, holds nothing but leaves that will do.
+bool Recorder::set_shows_only(PyObject* set, const std::function<bool(PyObject*)>& leaf) {
+  const Ref items = Ref::steal(PySequence_List(set));
+  if (!items) return PyErr_Clear(), false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); i++) {
+    if (!leaf(PyList_GET_ITEM(items.get(), i))) return false;
+  }
+  if (is_fresh(set)) return has_fixed_order(set);
+  if (source_of(set) == kNoSource || is_dirty(set) || !set_is_plain(set)) return false;
+  guards_.check_set_in_order(source_of(set), set);
+  return true;
+}
+
 /// Whether an object is a leaf that will do, or a built-in container of such.
 bool Recorder::shows_only(PyObject* object, const std::function<bool(PyObject*)>& leaf, int depth) {
   if (leaf(object)) return true;
@@ -92,6 +111,7 @@ bool Recorder::shows_only(PyObject* object, const std::function<bool(PyObject*)>
     }
     return true;
   }
+  if (PyAnySet_CheckExact(object)) return set_shows_only(object, leaf);
   if (!PyDict_CheckExact(object) || !resolve_deep(object, 0, true) || written_keys_.count(object)) return false;
   Py_ssize_t at = 0;
   PyObject *key, *value;

@@ -63,7 +63,7 @@ Flow Recorder::build_string(vm::Activation& activation, const Instruction& in) {
   for (int i = 1; i <= operands; i++) {
     PyObject* item = activation.peek(i);
     bool enum_like = Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE;
-    bool whole = operands == 1 && has_constant_text(item);
+    bool whole = operands == 1 && (has_constant_text(item) || (PyType_Check(item) && resolve(item) && has_guarded_text(item)));
     if (!whole && (!is_constant(item) || enum_like)) return cut(BreakId::k_opaque_operation, std::string("formatting a ") + Py_TYPE(item)->tp_name);
   }
   return prepare(activation, in, operands, Then::kLearnTop);
