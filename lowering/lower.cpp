@@ -4,7 +4,7 @@
 
 #include "graph/text.h"
 #include "graph/visit.h"
-#include "lowering/device_parts.h"
+#include "lowering/graph_parts.h"
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
@@ -265,7 +265,7 @@ Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at:
 }
 
 /// For each GPU by itself. What the parts pass on is like its type says: they fold and read none of it.
-Lowered lower_parts(const graph::Graph& graph, const std::vector<DevicePart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+Lowered lower_parts(const graph::Graph& graph, const std::vector<GraphPart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   std::map<graph::ValueId, int> input_of;
   for (std::size_t i = 0; i < graph.inputs.size(); i++) input_of.emplace(graph.inputs[i].value, static_cast<int>(i));
   Options inner = options;
@@ -273,7 +273,7 @@ Lowered lower_parts(const graph::Graph& graph, const std::vector<DevicePart>& pa
   inner.contents.clear();
   std::vector<std::unique_ptr<runtime::Executable>> executables;
   std::set<int> folded;
-  for (const DevicePart& part : parts) {
+  for (const GraphPart& part : parts) {
     std::vector<at::Tensor> taken;
     for (const graph::Input& input : part->inputs) {
       const auto known = input_of.find(input.value);
@@ -313,7 +313,7 @@ Lowered lower_behind_views(const Split& split, c10::ArrayRef<at::Tensor> example
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  if (const std::vector<DevicePart> parts = split_between_devices(*graph); !parts.empty()) return lower_parts(*graph, parts, examples, options);
+  if (const std::vector<GraphPart> parts = split_into_parts(*graph); !parts.empty()) return lower_parts(*graph, parts, examples, options);
   if (must_replay(*graph, examples, options)) return lower_split(graph, examples, options);
   if (std::optional<Split> split = split_behind_moving_views(*graph, examples)) return lower_behind_views(*split, examples, options);
   auto recorded = std::exchange(graph, copy_moving_views(graph));

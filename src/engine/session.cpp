@@ -3,6 +3,7 @@
 #include "engine/fullgraph.h"
 #include "guards/torch_python.h"
 #include "python/signals.h"
+#include "runtime/require_truth.h"
 #include "trace/callables.h"
 #include "trace/shape_plans.h"
 #include "trace/truth.h"
@@ -290,6 +291,10 @@ Decision Session::probe() {
   if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
   for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
+    if (fits->refuted) {
+      entry.segments.erase(entry.segments.begin() + static_cast<std::ptrdiff_t>(i--));
+      continue;
+    }
     trace::Segment& segment = *fits;
     if (segment.returns && machine_.borrowed && base_->caller == nullptr) continue;  // CPython's frame cannot return from here
     if (!(segment.state == now) || !trace::guards_hold(segment, frames, registers)) continue;
@@ -387,6 +392,7 @@ void Session::start_recording() {
   limits.break_after_operator = engine_.stress(kDynrunStressBreak);
   limits.keeps_lines = engine_.follows();
   limits.keeps_callers = Scope::here().backend != 0;
+  limits.assumes = Scope::here().backend == 0;
   limits.apart = &engine_.apart();
   const DynrunDynamic dynamic = engine_.dynamic_of(base_->frame);
   limits.all_sizes_vary = dynamic == kDynrunDynamicOn;
@@ -657,12 +663,14 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   const bool by_operators = plan != nullptr && !code.lowered;
   const auto began = by_operators ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   bool returned = false;
+  const std::uint64_t refuted = runtime::refuted_places();
   engine_.count_edge(last_row_, segment.row, last_break_);
   engine_.make_code_of(segment);
   switch (replay_quietly(segment, registers, std::move(inputs), code, &returned)) {
     case trace::ReplayResult::kDone: break;
     case trace::ReplayResult::kFailed:
       // An operator raises: the code itself shall, from where it stands.
+      segment.refuted = segment.refuted || refuted != runtime::refuted_places();
       detach();
       return Decision::kResume;
     case trace::ReplayResult::kRaised: {

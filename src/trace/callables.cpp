@@ -147,6 +147,7 @@ void add_builtins() {
                            "AttributeError", "NotImplementedError", "StopIteration", "OSError", "AssertionError"})
     put_descriptors(std::string("builtins:") + name, {"__init__"}, modelled(Model::kWriteFresh));
   put_descriptors("types:FunctionType", {"__get__"}, kPureKind);
+  put_descriptors("builtins:property", {"__init__"}, modelled(Model::kWriteFresh));
 }
 
 /// Functions of torch's bindings that are not the plain operators they look like: they read data, make tensors or change state
@@ -157,7 +158,7 @@ const std::unordered_set<std::string>& opaque_torch_names() {
       "untyped_storage", "_typed_storage", "is_set_to", "storage_offset", "_is_view", "has_names", "_is_alias_of", "_nbytes", "set_", "resize_", "resize_as_", "requires_grad_", "retain_grad",
       "_make_subclass", "_make_wrapper_subclass", "_make_dtensor", "map_", "map2_", "apply_", "share_memory_", "is_shared", "backward",
       "_backward", "register_hook", "_use_count", "_view_func", "_view_func_unsafe", "_rev_view_func_unsafe", "_fix_weakref", "rename_", "rename",
-      "refine_names", "align_to", "unflatten_names", "detach_", "new", "new_tensor", "_standard_name", "from_numpy", "frombuffer",
+      "refine_names", "align_to", "unflatten_names", "detach_", "new", "_standard_name", "from_numpy", "frombuffer",
       "asarray", "_from_functional_tensor", "_to_functional_tensor", "_sync", "_enable_functionalization", "_disable_functionalization",
       "_is_functional_tensor", "_functionalize_replace", "_functionalize_commit_update", "__dlpack__", "from_file", "pin_memory",
       "is_pinned", "type", "cuda", "xpu", "ipu", "hpu", "_coalesced_", "record_stream", "as_subclass", "set_data", "__setstate__",

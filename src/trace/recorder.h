@@ -99,6 +99,7 @@ class Recorder {
     std::size_t nodes = 20000, instructions = 2'000'000, backward_jumps = 128, iterations = 1024;
     bool break_after_operator = false;
     bool keeps_lines = false;  // all of them, in Segment::lines
+    bool assumes = false;        // that checks of tensors' values go on as they go (trace/assumptions.h)
     bool keeps_callers = false;  // of each operator, in Graph::sources
     const std::unordered_set<const PyCodeObject*>* apart = nullptr;  // code that is called, never recorded
     const std::unordered_set<std::string>* varying_sizes = nullptr;  // guards::size_path; null: sizes are those of the recording
@@ -308,6 +309,7 @@ class Recorder {
   bool sizes_vary() const { return !sizes_fixed_ && (!open_tensors_.empty() || !operators_.sized_hosts().empty()); }
   /// The number in a tensor of one element that follows from sizes stays what it is now. False for another tensor.
   bool require_content(PyObject* tensor);
+  std::optional<bool> assume_truth(vm::Activation& activation, const bytecode::Instruction& in, PyObject* tensor, std::int32_t jump);
   bool has_open_sizes(PyObject* tensor);
   /// A torch.Size that holds host values.
   bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }
@@ -542,6 +544,7 @@ class Recorder {
   Flow go_on(const ModelledCall& call, Then then = Then::kLearnTop);
   Flow model_append(const ModelledCall& call);
   Flow model_dict_pop(const ModelledCall& call);
+  Flow model_set_item(const ModelledCall& call);
   Flow model_write(const ModelledCall& call);
   Flow model_setattr(const ModelledCall& call);
   Flow model_delattr(const ModelledCall& call);

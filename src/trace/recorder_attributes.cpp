@@ -54,6 +54,11 @@ bool is_simple_getset(const char* name) {
 
 }  // namespace
 
+/// A property, or one of a subclass that is read as properties are.
+static bool is_property(PyObject* descriptor) {
+  return PyType_IsSubtype(Py_TYPE(descriptor), &PyProperty_Type) && Py_TYPE(descriptor)->tp_descr_get == PyProperty_Type.tp_descr_get;
+}
+
 bool Recorder::is_namespace(PyTypeObject* type) {
   static const python::Kept simple_namespace = import_path("types:SimpleNamespace");
   return reinterpret_cast<PyObject*>(type) == simple_namespace.get();
@@ -89,7 +94,7 @@ Recorder::Attribute Recorder::class_value(PyObject* owner, PyTypeObject* type, P
     return learn_external(found, path) ? (on_instance ? Attribute::kRun : Attribute::kValue) : Attribute::kUnknown;
   }
   if (Py_TYPE(found) == &PyClassMethodDescr_Type) return learn_external(found, path) ? Attribute::kRun : Attribute::kUnknown;
-  if (getter && on_instance && Py_TYPE(found)->tp_descr_get != nullptr && (Py_TYPE(found)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(found)) {
+  if (getter && Py_TYPE(found)->tp_descr_get != nullptr && (Py_TYPE(found)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(found)) {
     // A descriptor of Python code: functools.cached_property, functools.partialmethod.
     if (PyObject* get = python_method(found, "__get__", path)) {
       *getter = get;
@@ -117,7 +122,7 @@ Recorder::Attribute Recorder::look_up_instance(PyObject* object, PyObject* name,
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr && is_data_descriptor(found)) {
     guards_.note_type_lookup(type, name, found);
-    if (Py_TYPE(found) == &PyProperty_Type) {
+    if (is_property(found)) {
       SourceId path = guards_.read(SourceKind::kTypeAttribute, type_source(object), 0, name);
       PyObject* function = *reinterpret_cast<PyObject**>(found + 1);
       if (function == nullptr || !PyFunction_Check(function)) return Attribute::kUnknown;
@@ -217,8 +222,14 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
   }
   PyObject* found = _PyType_Lookup(type, name);
   if (found == nullptr) return Attribute::kUnknown;
-  if (Py_TYPE(found) == &PyProperty_Type || Py_TYPE(found) == &PyMemberDescr_Type || Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
-  return class_value(object, type, name, found, source);
+  if (Py_TYPE(found) == &PyMemberDescr_Type || Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
+  if (is_property(found)) {  // itself
+    if (source_of(object) == kNoSource) return Attribute::kUnknown;
+    guards_.note_type_lookup(type, name, found);
+    *source = guards_.read(SourceKind::kTypeAttribute, source_of(object), 0, name);
+    return learn_external(found, *source) ? Attribute::kValue : Attribute::kUnknown;
+  }
+  return class_value(object, type, name, found, source, getter);
 }
 
 Recorder::Attribute Recorder::look_up_tensor(PyObject* tensor, PyObject* name, PyObject** getter, SourceId* source) {
@@ -340,8 +351,9 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   SourceId source = kNoSource;
   const Attribute found = look_up(owner, name, &getter, &source);
   static PyObject* const getattr_name = interned("__getattr__");
-  if ((found == Attribute::kCallGetter || found == Attribute::kCallDescriptor) && _PyType_Lookup(Py_TYPE(owner), getattr_name) != nullptr) {
-    // Where it raises AttributeError, the class's __getattr__ is asked: C code does both.
+  const bool calls = found == Attribute::kCallGetter || found == Attribute::kCallDescriptor;
+  if ((calls && _PyType_Lookup(Py_TYPE(owner), getattr_name) != nullptr) || (found == Attribute::kCallDescriptor && PyType_Check(owner))) {
+    // Where it raises AttributeError, the class's __getattr__ is asked: C code does both. Of a class the descriptor gets no instance.
     Flow flow = prepare(activation, in, 1, method ? Then::kLearnTopDeep : Then::kLearnTop);
     pending_.passes_through = records_sizes();
     return flow;

@@ -345,8 +345,8 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   guards_.note_type_lookup(type, init_name, init);
   SourceId source = source_of(site.callee);
   if (source == kNoSource) return cut(BreakId::k_opaque_call, name);
-  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new;
   bool python_init = init && PyFunction_Check(init);
+  bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || type->tp_new == PyDict_Type.tp_new || (python_init && builtin_base(type) == &PyProperty_Type);
   bool python_new = maker && Py_TYPE(maker) == &PyStaticMethod_Type && PyFunction_Check(*reinterpret_cast<PyObject**>(maker + 1));
   if (python_new && !python_init && type->tp_init == PyBaseObject_Type.tp_init && PyType_IsSubtype(type, &PyTuple_Type) && makes_named_tuple(*reinterpret_cast<PyObject**>(maker + 1))) {
     // What it makes is of this very class, and not looked at any further.
@@ -451,7 +451,10 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   if (auto done = call_autograd_function(activation, in, site)) return *done;
   if (kind.call_class == CallClass::kOpaque) return cut(BreakId::k_opaque_call, name);
   if (callable == reinterpret_cast<PyObject*>(&PyBool_Type) && site.arguments.size() == 1 && guards::is_plain_tensor(site.arguments[0])) {
-    if (!require_content(site.arguments[0])) return cut(BreakId::k_data_dependent_bool, name);
+    if (!require_content(site.arguments[0])) {
+      const auto truth = resolve(site.arguments[0]) ? assume_truth(activation, in, site.arguments[0], activation.pc + 1) : std::nullopt;
+      return truth ? give(activation, Ref::borrow(*truth ? Py_True : Py_False), site.slots) : cut(BreakId::k_data_dependent_bool, name);
+    }
     UnrecordedScope unrecorded;
     return give(activation, Ref::steal(PyBool_FromLong(guards::tensor_of(site.arguments[0]).item().toBool())), site.slots);
   }

@@ -131,7 +131,7 @@ struct Walk {
 
 /// What a write leaves is found in its target alone.
 bool lies_in_target(EffectKind kind) {
-  return kind == EffectKind::kSetAttribute || kind == EffectKind::kSetItem || kind == EffectKind::kAppend || kind == EffectKind::kSetCell ||
+  return kind == EffectKind::kSetAttribute || kind == EffectKind::kSetItem || kind == EffectKind::kAppend || kind == EffectKind::kSetCell || kind == EffectKind::kAddToSet || kind == EffectKind::kDiscard ||
          kind == EffectKind::kDeleteItem || kind == EffectKind::kDeleteAttribute;
 }
 

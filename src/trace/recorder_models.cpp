@@ -105,7 +105,24 @@ Flow Recorder::model_dict_pop(const ModelledCall& call) {
 }
 
 /// A method that changes an object which the segment made.
+/// set.add and set.discard on a set from outside: nothing, where its items are guarded to be such, or an effect.
+Flow Recorder::model_set_item(const ModelledCall& call) {
+  PyObject *set = call.self, *item = call.argument(call.first);
+  if (!PySet_CheckExact(set) || !guards::is_constant_like(item) || !is_constant(item) || (Py_TYPE(item)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return opaque(call);
+  const bool adds = call.name == "set.add", has = PySet_Contains(set, item) == 1;
+  if (!is_dirty(set) && has == adds && set_is_plain(set)) {
+    guards_.check_set(source_of(set), set);
+    return go_on(call, Then::kNothing);
+  }
+  mutations_++;
+  dirty_.insert(set);
+  effects_.push_back({adds ? EffectKind::kAddToSet : EffectKind::kDiscard, Ref::borrow(set), Ref::borrow(item), Ref()});
+  return go_on(call, Then::kNothing);
+}
+
 Flow Recorder::model_write(const ModelledCall& call) {
+  const bool one_item = (call.name == "set.add" || call.name == "set.discard") && call.self && call.site.arguments.size() == call.first + 1 && !call.site.keyword_names;
+  if (one_item && resolve(call.self) && source_of(call.self) != kNoSource) return model_set_item(call);
   const bool extends = call.name == "list.extend" && call.self && call.site.arguments.size() == call.first + 1 && !call.site.keyword_names;
   if (extends && resolve(call.self) && source_of(call.self) != kNoSource && append_all(call.self, call.argument(call.first))) return go_on(call, Then::kNothing);
   if (!call.self || !resolve(call.self) || !is_fresh(call.self)) return cut(BreakId::k_opaque_call, "an outside container changed by " + call.name);

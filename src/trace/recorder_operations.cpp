@@ -5,9 +5,13 @@
 #include "python/compat.h"
 #include "python/numbers.h"
 #include "python/text.h"
+#include "runtime/require_truth.h"
+#include "trace/assumptions.h"
 #include "trace/operator_methods.h"
 #include "trace/recorder.h"
 
+#include <ATen/Functions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/Device.h>
 
 #include <opcode.h>
@@ -93,6 +97,22 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   return c_truth ? Truth::kUnknown : Truth::kKnown;
 }
 
+/// Where the jump at `jump`, on the truth of a tensor, passes by code that only raises: records that it does, and gives the truth.
+std::optional<bool> Recorder::assume_truth(vm::Activation& activation, const Instruction& in, PyObject* tensor, std::int32_t jump) {
+  if (!limits_.assumes || vm::current_machine() != &machine_ || !guards::is_plain_tensor(tensor) || is_unsized(tensor) || is_late(tensor)) return std::nullopt;
+  const at::Tensor& of = guards::tensor_of(tensor);
+  const std::int64_t place = place_of_jump(*activation.code, jump);
+  if (of.numel() != 1 || of.requires_grad() || operators_.wrote_outside() || runtime::is_refuted(place)) return std::nullopt;
+  const bool truth = [&] {
+    UnrecordedScope unrecorded;
+    return at::is_nonzero(of);
+  }();
+  if (!passes_by_raise(*activation.code, jump, truth)) return std::nullopt;
+  static const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "").typed<void(const at::Tensor&, bool, std::int64_t)>();
+  operators_.set_source(source_line(activation, in));
+  return record_all([&] { require.call(of, truth, place); }) ? std::optional(truth) : std::nullopt;
+}
+
 Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
   PyObject* object = activation.peek(1);
   if (!resolve(object)) return cut(BreakId::k_unknown_object, Py_TYPE(object)->tp_name);
@@ -106,7 +126,12 @@ Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
       bool asks = guards::is_tensor(object) || (guards::is_constant_like(object) && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE));
       return asks ? prepare(activation, in, 1, Then::kNothing) : Flow::kRun;
     }
-    case Truth::kTensor: return cut(BreakId::k_data_dependent_bool);
+    case Truth::kTensor:
+      if (const auto truth = assume_truth(activation, in, object, activation.pc)) {
+        Py_SETREF(activation.stack_pointer[-1], Py_NewRef(*truth ? Py_True : Py_False));
+        return Flow::kRun;
+      }
+      return cut(BreakId::k_data_dependent_bool);
     case Truth::kUnknown: return cut(BreakId::k_opaque_operation, std::string("bool() of a ") + Py_TYPE(object)->tp_name);
     case Truth::kCall: break;
   }

@@ -205,6 +205,8 @@ bool apply(const Effect& effect, Kitchen& kitchen, const HostContext& context) {
     case EffectKind::kSetItem: return PyObject_SetItem(target, key, value) == 0;
     case EffectKind::kDeleteItem: return PyDict_DelItem(target, key) == 0;
     case EffectKind::kDeleteAttribute: return PyObject_GenericSetAttr(target, key, nullptr) == 0;
+    case EffectKind::kAddToSet: return PySet_Add(target, key) == 0;
+    case EffectKind::kDiscard: return PySet_Discard(target, key) >= 0;
     case EffectKind::kAppend: return PyList_Append(target, value) == 0;
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
     case EffectKind::kTouchCache: return Ref::steal(PyObject_Call(target, key, value)).get() != nullptr;

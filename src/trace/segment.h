@@ -62,6 +62,8 @@ enum class EffectKind : std::uint8_t {
   kDeleteItem,     // dict item
   kDeleteAttribute,  // del object.name, as object.__delattr__ does
   kAppend,         // list.append
+  kAddToSet,       // set.add of the key
+  kDiscard,        // set.discard of the key
   kSetCell,
   kResetContext,   // target: a context variable, value: a token
   kGradMode,       // value: True or False
@@ -223,6 +225,7 @@ struct Segment {
   bool timed = false;
   bool replayed = false;     // at least once
   bool failed_once = false;  // --stress=guards
+  bool refuted = false;      // a replay found that what it assumes does not hold (trace/assumptions.h)
 };
 
 enum class ReplayResult : std::uint8_t {

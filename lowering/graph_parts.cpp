@@ -1,4 +1,4 @@
-#include "lowering/device_parts.h"
+#include "lowering/graph_parts.h"
 
 #include "graph/aliases.h"
 #include "graph/visit.h"
@@ -17,6 +17,7 @@ using graph::ValueId;
 constexpr std::size_t kMostParts = 64;
 
 using Devices = std::set<c10::DeviceIndex>;
+constexpr c10::DeviceIndex kHost = -1;  // stands for the program, which looks at a value
 
 /// Whether all memory is a GPU's or the CPU's, and each tensor keeps its sizes.
 bool is_served(const Graph& graph) {
@@ -41,6 +42,7 @@ Devices devices_of(const Graph& graph, const Node& node) {
   for (ValueId id : node.outputs) {
     if (id != graph::kNoValue) note(id);
   }
+  if (!devices.empty() && node.op_name() == "dynrun::require_truth") return {kHost};
   return devices;
 }
 
@@ -75,7 +77,7 @@ bool writes_under_one_name(const graph::Aliases& whole, const Graph& part) {
 }
 
 /// The part that consists of the nodes from `begin` to `end`. `wanted`: what is named behind it.
-DevicePart make_part(const Graph& graph, std::size_t begin, std::size_t end, const std::set<ValueId>& wanted) {
+GraphPart make_part(const Graph& graph, std::size_t begin, std::size_t end, const std::set<ValueId>& wanted) {
   auto part = std::make_shared<Graph>(graph);
   part->nodes.assign(graph.nodes.begin() + static_cast<std::ptrdiff_t>(begin), graph.nodes.begin() + static_cast<std::ptrdiff_t>(end));
   part->inputs.clear();
@@ -111,7 +113,7 @@ bool are_tensors(const Graph& part) {
 
 class JoinedParts final : public runtime::Executable {
  public:
-  JoinedParts(const Graph& graph, const std::vector<DevicePart>& parts, std::vector<std::unique_ptr<Executable>> executables) {
+  JoinedParts(const Graph& graph, const std::vector<GraphPart>& parts, std::vector<std::unique_ptr<Executable>> executables) {
     std::set<ValueId> needed(graph.outputs.begin(), graph.outputs.end());
     for (const graph::Input& input : graph.inputs) given_.push_back(slot_of(input.value));
     for (std::size_t i = 0; i < parts.size(); i++) {
@@ -167,11 +169,11 @@ class JoinedParts final : public runtime::Executable {
 
 }  // namespace
 
-std::vector<DevicePart> split_between_devices(const Graph& graph) {
+std::vector<GraphPart> split_into_parts(const Graph& graph) {
   const std::vector<std::size_t> lengths = lengths_of_parts(graph);
   if (lengths.size() < 2 || lengths.size() > kMostParts || !is_served(graph) || needs_gradients(graph)) return {};
   const graph::Aliases aliases(graph);
-  std::vector<DevicePart> parts;
+  std::vector<GraphPart> parts;
   std::set<ValueId> wanted(graph.outputs.begin(), graph.outputs.end());
   std::size_t end = graph.nodes.size();
   for (std::size_t i = lengths.size(); i-- > 0; end -= lengths[i]) {
@@ -183,7 +185,7 @@ std::vector<DevicePart> split_between_devices(const Graph& graph) {
   return parts;
 }
 
-std::unique_ptr<runtime::Executable> join_parts(const Graph& graph, const std::vector<DevicePart>& parts, std::vector<std::unique_ptr<runtime::Executable>> executables) {
+std::unique_ptr<runtime::Executable> join_parts(const Graph& graph, const std::vector<GraphPart>& parts, std::vector<std::unique_ptr<runtime::Executable>> executables) {
   return std::make_unique<JoinedParts>(graph, parts, std::move(executables));
 }
 

@@ -1,0 +1,13 @@
+#pragma once
+// dynrun::require_truth(Tensor of, bool truth, int place): raises in a replay where a tensor's truth is not the one that was recorded.
+
+#include <cstdint>
+
+namespace dynrun::runtime {
+
+/// Whether it has raised for that place too often to record it there again. Any thread.
+bool is_refuted(std::int64_t place);
+/// Of how many places that is so.
+std::uint64_t refuted_places();
+
+}  // namespace dynrun::runtime
