@@ -243,7 +243,7 @@ void add_torch() {
   put_all("torch", {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype",
                     "get_default_dtype", "Size", "device", "finfo", "iinfo"},
           kPureKind);
-  put_descriptors("torch:Size", {"numel"}, modelled(Model::kElements));
+  put_descriptors("torch:Size", {"numel"}, kPureKind);
   put_all("torch._C", {"_is_in_bad_fork", "_cuda_isInBadFork", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32", "_get_overrideable_sdp_enabled",
                        "_get_cudnn_sdp_enabled", "_get_nnpack_enabled", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
                        "_get_default_device", "_dispatch_has_kernel", "_cuda_isCurrentStreamCapturing"},

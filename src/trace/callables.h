@@ -49,7 +49,6 @@ enum class Model : std::uint8_t {
   kBreak,           // dynrun.graph_break: a break that the program asks for
   kScope,           // what changes how code is recorded from there on
   kDisable,         // the switch of dynrun.disable
-  kElements,        // torch.Size.numel
   kMetadata,        // a method or attribute of a tensor that reads its type (sizes, strides, dtype), which is guarded
 };
 

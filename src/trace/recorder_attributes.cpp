@@ -347,6 +347,10 @@ Flow Recorder::load_attr(vm::Activation& activation, const Instruction& in) {
   if (auto done = size_attribute(activation, owner, name, method)) return *done;
   if (auto done = unsized_shape_attribute(activation, owner, name, method)) return *done;
   if (auto done = member_attribute(activation, in, owner, name, method)) return *done;
+  if (method && is_open_size(owner)) {  // its methods are C code: the call knows what they look at
+    PyObject* of_class = _PyType_Lookup(Py_TYPE(owner), name);
+    if (of_class && Py_TYPE(of_class) == &PyMethodDescr_Type) return prepare(activation, in, 1, Then::kLearnTopDeep);
+  }
   PyObject* getter = nullptr;
   SourceId source = kNoSource;
   const Attribute found = look_up(owner, name, &getter, &source);

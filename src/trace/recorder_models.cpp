@@ -5,8 +5,6 @@
 #include "python/text.h"
 #include "trace/recorder.h"
 
-#include <opcode.h>
-
 #include <algorithm>
 
 namespace dynrun::trace {
@@ -343,33 +341,13 @@ Flow Recorder::model_state(const ModelledCall& call) {
   return go_on(call);
 }
 
-/// x.shape.numel(), of the sizes of each replay.
-Flow Recorder::model_elements(const ModelledCall& call) {
-  if (!call.self || call.site.arguments.size() != call.first || call.site.keyword_names || !resolve(call.self)) return opaque(call);
-  if (!is_open_size(call.self)) return resolve_deep(call.self) ? go_on(call) : opaque(call);
-  if (holds_late(call.self)) return opaque(call);
-  Ref product = Ref::steal(PyLong_FromLong(1));
-  HostId id = host_.constant(product.get());
-  bool changing = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.self); i++) {
-    PyObject* size = PyTuple_GET_ITEM(call.self, i);
-    changing = changing || is_volatile(size);
-    product = Ref::steal(PyNumber_Multiply(product.get(), size));
-    id = host_.compute(HostKind::kBinary, NB_MULTIPLY, {id, is_host(size) ? host_of(size) : host_.constant(size)}, nullptr, product.get());
-  }
-  if (changing) volatile_.insert(id);
-  Flow flow = go_on(call, Then::kHostTop);
-  pending_.count = id;
-  return flow;
-}
-
 Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
                              PyObject* callable) {
   const bool bound = self != nullptr && (site.arguments.empty() || site.arguments[0] != self);
   const ModelledCall call{activation, in, site, self, callable, callable_name(callable), bound ? std::size_t{0} : std::size_t{1}};
   // Names and keys are constants; what is only passed on is not looked at.
   for (std::size_t i = 0; i < site.arguments.size(); i++) {
-    bool passed_on = model == Model::kListAppend || model == Model::kIsInstance || model == Model::kPrint || model == Model::kWarn || model == Model::kElements || (model == Model::kSetAttribute && i + 1 == site.arguments.size());
+    bool passed_on = model == Model::kListAppend || model == Model::kIsInstance || model == Model::kPrint || model == Model::kWarn || (model == Model::kSetAttribute && i + 1 == site.arguments.size());
     if (!passed_on) is_constant(site.arguments[i]);
   }
   switch (model) {
@@ -403,7 +381,6 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kGlobals: return model_globals(call);
     case Model::kVariables: return model_vars(call);
     case Model::kState: return model_state(call);
-    case Model::kElements: return model_elements(call);
     case Model::kMetadata:
     case Model::kNone: break;
   }

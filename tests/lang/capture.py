@@ -39,7 +39,6 @@ KNOWN = {
     "print_tensor_versions": "write-after-output",  # a tensor is written after something was printed: aten::add_
     "warnings_ignored": "opaque-operation",  # a slice
     "builtin_callable_id": "opaque-call",  # id
-    "functools_wraps_inside": "opaque-call",  # setattr
     "enum_flag": "opaque-operation",  # an operator on Flags and Flags
     "copy_copy": "opaque-call",  # dict.get
     "copy_deepcopy_tensor": "opaque-call",  # id

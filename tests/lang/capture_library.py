@@ -745,3 +745,74 @@ MAKES = Makes(relu=torch.nn.ReLU, silu=torch.nn.SiLU)
 @case
 def made_by_name(x, y):
     return MAKES["relu"](x) + MAKES["silu"](y)
+
+
+@case
+def distribution_checked(x, y):
+    return torch.distributions.Normal(x, y.abs() + 0.5).log_prob(x * 0.5) + torch.distributions.Categorical(logits=y).entropy().sum()
+
+
+@case
+def checks_that_raise(x, y):
+    if not torch.isfinite(x).all():
+        raise ValueError(f"not finite: {x}")
+    assert (y.abs() < 1e9).all(), "large"
+    assert bool((x == x).all())
+    return x + y
+
+
+@case
+def new_tensor_of_numbers(x, y):
+    return x * x.new_tensor(2.5) + y.sum() * x.new_tensor([1, x.shape[0]]).sum()
+
+
+class Averages(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("steps", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        self.count = self.count + 1
+        self.steps = self.steps + 2
+        return x * self.count
+
+
+AVERAGES = Averages()
+
+
+@case
+def buffers_assigned(x, y):
+    AVERAGES.count = AVERAGES.count * 0
+    return AVERAGES(x) + y
+
+
+@case
+def partial_of_a_module(x, y):
+    return functools.partial(AVERAGES)(x) * 0 + functools.partial(torch.nn.functional.pad, mode="constant")(y, (0, 0))
+
+
+OUTSIDE, SEEN, VALID = [], set(), {"a", "b"}
+
+
+@case
+def outside_list_extended(x, y):
+    OUTSIDE.extend([x, y])
+    return x + y
+
+
+@case
+def outside_set_added_to(x, y):
+    SEEN.add("one")
+    SEEN.discard("two")
+    return x + y
+
+
+@case
+def texts_of_sets_and_classes(x, y):
+    return x + len(f"{VALID} {type(x)} {frozenset({1, 2})}") + len(str(VALID)) + y
+
+
+@case
+def tuples_through_map(x, y):
+    return torch.stack(list(map(lambda by: x * by[0] + by[1], ((1, 2), (3, 4))))).sum(0) + y
