@@ -228,8 +228,8 @@ RecipeId Recorder::recipe_function(PyObject* object) {
     if (part && child == kNullRecipe) return kNullRecipe;
     node.children.push_back(child);
   }
-  const bool own = !function->func_dict || !find(function->func_dict) || Py_REFCNT(function->func_dict) <= 2;  // the function and what is known of it
-  if (!own || (function->func_typeparams && PyTuple_GET_SIZE(function->func_typeparams) > 0)) return kNullRecipe;
+  if (function->func_dict && find(function->func_dict)) return kNullRecipe;  // somebody else has it too
+  if (function->func_typeparams && PyTuple_GET_SIZE(function->func_typeparams) > 0) return kNullRecipe;
   bool attributes = function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0;
   node.children.push_back(attributes ? recipe_dict(function->func_dict) : kNullRecipe);
   if (attributes && node.children.back() == kNullRecipe) return kNullRecipe;
