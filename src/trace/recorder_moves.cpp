@@ -1,5 +1,6 @@
 // Loads, stores and jumps.
 
+#include "python/compat.h"
 #include "python/text.h"
 #include "trace/recorder.h"
 
@@ -194,11 +195,23 @@ Ref Recorder::relative_name(vm::Activation& activation, PyObject* name, long lev
   return whole.empty() ? Ref() : Ref::steal(PyUnicode_InternFromString(whole.c_str()));
 }
 
+/// Whether `import` is the interpreter's own, and that is guarded: a program may put another function in its place.
+bool Recorder::imports_plainly(vm::Activation& activation) {
+  static PyObject* const import_function = PyUnicode_InternFromString("__import__");
+  PyObject* builtins = activation.frame->builtins;
+  if (!PyDict_CheckExact(builtins) || globals_source(activation) == kNoSource) return false;
+  PyObject* own = PyDict_GetItemWithError(builtins, import_function);
+  const SourceId function = function_of_globals_.at(activation.frame->globals);
+  if (own == nullptr || own != dynrun_import_function(PyThreadState_Get()) || function == kNoSource) return false;
+  return learn_external(own, guards_.read(SourceKind::kDictItem, guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr), 0, import_function));
+}
+
 Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {
   // `import a` and `from a import b` of a module that is loaded: a read of sys.modules.
   PyObject* name = name_of(activation, in.argument);
   PyObject* from = activation.peek(1);
   PyObject* level = activation.peek(2);
+  if (!imports_plainly(activation)) return cut(BreakId::k_opaque_operation, "an import by a function of the program's own");
   const Ref absolute = PyLong_CheckExact(level) && PyLong_AsLong(level) > 0 ? relative_name(activation, name, PyLong_AsLong(level)) : Ref::borrow(name);
   if (!absolute || (name != absolute.get() && from == Py_None)) return cut(BreakId::k_opaque_operation, "a relative import");
   name = absolute.get();

@@ -41,7 +41,8 @@ bool Recorder::is_printable(PyObject* object) {
 
 /// Whether it follows from what is guarded alone.
 bool Recorder::has_constant_text(PyObject* object) {
-  return shows_only(object, [&](PyObject* leaf) { return is_plain_constant(leaf) && !is_unsettled(leaf) && is_constant(leaf); });
+  auto leaf = [&](PyObject* part) { return is_plain_constant(part) && !is_unsettled(part) && is_constant(part); };
+  return PyAnySet_CheckExact(object) ? resolve(object) && set_shows_only(object, leaf) : shows_only(object, leaf);
 }
 
 bool Recorder::have_guarded_texts(PyObject* items, int depth) {
@@ -114,7 +115,6 @@ bool Recorder::shows_only(PyObject* object, const std::function<bool(PyObject*)>
     }
     return true;
   }
-  if (PyAnySet_CheckExact(object)) return set_shows_only(object, leaf);
   if (!PyDict_CheckExact(object) || !resolve_deep(object, 0, true) || written_keys_.count(object)) return false;
   Py_ssize_t at = 0;
   PyObject *key, *value;

@@ -124,7 +124,7 @@ def peer_main(options):
 
 
 class Peer:
-    """The plain python child of one case; `sides` are what it can time."""
+    """The plain python child of one case, which begins at once; `sides` are what it can time, once it is ready."""
 
     def __init__(self, suite, name, wanted, options):
         command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name, "--device", options.device]
@@ -132,6 +132,9 @@ class Peer:
         environment["OMP_NUM_THREADS"] = "1"
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                         env=environment)
+        self.sides, self.frames = [], {}
+
+    def wait_until_ready(self):
         first = self.process.stdout.readline()
         ready = json.loads(first) if first else {"sides": [], "frames": {}}
         self.sides, self.frames = ready["sides"], ready["frames"]
@@ -162,6 +165,7 @@ def measure(suite, name, options, dynrun):
 
     stream = quiet()
     del stream
+    peer = Peer(suite, name, "eager,compile" if options.peers else "eager", options)
     with torch.no_grad():
         reference, args = make(suite, name, options.device)
         function, own_args = make(suite, name, options.device)
@@ -180,7 +184,7 @@ def measure(suite, name, options, dynrun):
             for got, right in zip(outputs, expected):
                 for a, b in zip(flat(got), flat(right), strict=True):
                     difference = max(difference, (a.double() - b.double()).abs().max().item() / max(1.0, b.double().abs().max().item()))
-        peer = Peer(suite, name, "eager,compile" if options.peers else "eager", options)
+        peer.wait_until_ready()
         batch = batch_of(call)
         times = {side: [] for side in [*peer.sides, "dynrun"]}
         for _ in range(options.runs):

@@ -113,3 +113,38 @@ with torch.no_grad():
         torch.distributions.Normal(logits * float("nan"), logits.exp())
     except ValueError as error:
         print(str(error)[:40])
+
+
+def shown_then_changed(x):
+    own = {1, 2}
+    print(own, [own], {"k": (own,)})
+    own.add(3)
+    return x + 1, own
+
+
+def imports(x):
+    import math
+    from json import decoder
+
+    return x * math.pi * (decoder.FLAGS.value > 0)
+
+
+count, plain_import = 0, __import__
+
+
+def counting(*args, **kwargs):
+    global count
+    count += 1
+    return plain_import(*args, **kwargs)
+
+
+with torch.no_grad():
+    for turn in range(5):
+        print(shown_then_changed(torch.ones(1) * turn))
+    import builtins
+
+    for turn in range(24):
+        if turn in (8, 16):
+            builtins.__import__ = counting if turn == 8 else plain_import
+        y = imports(torch.ones(1) * turn), module.decode(torch.ones(1) * turn)
+    print(y, count)

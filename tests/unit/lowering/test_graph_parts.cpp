@@ -111,3 +111,16 @@ TEST_CASE("what is looked at on the way cuts a GPU's graph in parts, and the CPU
     if (on_gpu) check_outputs(b, parts);
   }
 }
+
+TEST_CASE("a part may be nothing but a look at a value", "[devices]") {
+  GraphBuilder b;
+  ValueId all = b.input(at::ones({}).to(at::kBool));
+  const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "");
+  b.graph()->nodes.push_back({require, {ref(all), val(true), val(std::int64_t{2})}, {}, {}, {}, -1});
+  lowering::Lowered lowered = lowering::lower(b.graph(), b.inputs(), {});
+  CHECK(lowered.executable->run(b.inputs()).empty());
+  CHECK_THROWS(lowered.executable->run({at::zeros({}).to(at::kBool)}));
+  CHECK_FALSE(runtime::is_refuted(2));
+  for (int i = 0; i < 3; i++) CHECK_THROWS(lowered.executable->run({at::zeros({}).to(at::kBool)}));
+  CHECK(runtime::is_refuted(2));
+}
