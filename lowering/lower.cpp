@@ -4,11 +4,11 @@
 
 #include "graph/text.h"
 #include "graph/visit.h"
-#include "lowering/graph_parts.h"
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
 #include "lowering/gradient_prefix.h"
+#include "lowering/graph_parts.h"
 #include "lowering/moving_views.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"

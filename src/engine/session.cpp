@@ -289,9 +289,11 @@ Decision Session::probe() {
   bool function_entry = machine_.top == base_ && base_->pc == 0;
   bool stressed = engine_.stress(kDynrunStressDrop) || engine_.stress(kDynrunStressGuards);
   if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) std::exchange(entry.segments, {}).clear();  // objects that die may run Python code
+  std::vector<std::shared_ptr<trace::Segment>> refuted;  // die last
   for (std::size_t i = 0; i < entry.segments.size(); i++) {
     std::shared_ptr<trace::Segment> fits = entry.segments[i];
     if (fits->refuted) {
+      refuted.push_back(std::move(fits));
       entry.segments.erase(entry.segments.begin() + static_cast<std::ptrdiff_t>(i--));
       continue;
     }

@@ -507,7 +507,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
   for (PyObject* argument : site.arguments) {
     if (kind.call_class == CallClass::kTransparent && (is_host(argument) || is_late(argument))) continue;
     const bool offered = kind.call_class == CallClass::kTransparent && holds_hosts(argument);
-    if ((name == "dict" || name == "dict.copy") && PyDict_CheckExact(argument) && resolve_to_copy(argument)) continue;
+    if ((name == "dict" || name == "dict.copy") && PyDict_Check(argument) && resolve_to_copy(argument)) continue;
     if (!resolve_deep(argument, 0, only_types || views || offered || (records_sizes() && !is_host(argument) && passes_on.count(name)))) return cut(BreakId::k_unknown_object, std::string("a ") + Py_TYPE(argument)->tp_name + " given to " + name);
     if (guards::is_tensor(argument) && !guards::is_plain_tensor(argument)) return cut(BreakId::k_unsupported_tensor, Py_TYPE(argument)->tp_name);
   }

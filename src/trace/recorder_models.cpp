@@ -102,7 +102,6 @@ Flow Recorder::model_dict_pop(const ModelledCall& call) {
   return model_write(call);
 }
 
-/// A method that changes an object which the segment made.
 /// set.add and set.discard on a set from outside: nothing, where its items are guarded to be such, or an effect.
 Flow Recorder::model_set_item(const ModelledCall& call) {
   PyObject *set = call.self, *item = call.argument(call.first);
@@ -118,6 +117,7 @@ Flow Recorder::model_set_item(const ModelledCall& call) {
   return go_on(call, Then::kNothing);
 }
 
+/// A method that changes an object which the segment made, or in one of a few ways one from outside.
 Flow Recorder::model_write(const ModelledCall& call) {
   const bool one_item = (call.name == "set.add" || call.name == "set.discard") && call.self && call.site.arguments.size() == call.first + 1 && !call.site.keyword_names;
   if (one_item && resolve(call.self) && source_of(call.self) != kNoSource) return model_set_item(call);

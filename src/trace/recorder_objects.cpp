@@ -208,8 +208,13 @@ bool Recorder::read_contents(PyObject* container, SourceId source, int depth) {
   return !PyAnySet_Check(container);  // a set from outside has no order that guards could hold
 }
 
-/// What code that only copies references needs to know: of a dict from outside its keys, and where each value comes from.
+/// What code that only copies references needs to know: of a dict from outside its keys, and where each value comes from; of one of
+/// another class that it is copied as a dict is.
 bool Recorder::resolve_to_copy(PyObject* object) {
+  if (PyDict_Check(object) && !PyDict_CheckExact(object)) {
+    static PyObject* const names[] = {PyUnicode_InternFromString("keys"), PyUnicode_InternFromString("__iter__"), PyUnicode_InternFromString("__getitem__")};
+    for (PyObject* name : names) guards_.note_type_lookup(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
+  }
   if (!PyDict_CheckExact(object) || !resolve(object) || source_of(object) == kNoSource || find(object)->contents == Contents::kLearnt) return resolve_deep(object);
   if (is_dirty(object) || written_keys_.count(object) || PyDict_GET_SIZE(object) > kMaxItems) return false;
   const SourceId source = source_of(object);

@@ -89,3 +89,26 @@ with torch.no_grad():
             warnings.simplefilter("always")
             print(tells(x), [(w.category.__name__, str(w.message)) for w in seen])
 print(kept[0].extra is kept[1].extra, [f(torch.ones(1)).item() for f in kept])
+
+
+class Sub(dict):
+    pass
+
+
+def copied(x, outside):
+    mine = {}
+    mine.update(Sub(m=1))
+    mine.update(outside)
+    return x + 1, mine, dict(outside)
+
+
+outside = Sub(n=2)
+for turn in range(18):
+    if turn == 6:
+        Sub.__iter__ = lambda self: iter(["a"])
+    if turn == 12:
+        Sub.keys = lambda self: ["b"]
+    try:
+        print(copied(torch.ones(1), outside))
+    except KeyError as error:
+        print("KeyError", error)
