@@ -1,5 +1,12 @@
 #include "trace/assumptions.h"
 
+#include "guards/torch_python.h"
+#include "runtime/require_truth.h"
+#include "trace/recorder.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
 
 namespace dynrun::trace {
@@ -48,5 +55,21 @@ bool passes_by_raise(const bytecode::Code& code, std::int32_t jump, bool truth) 
 }
 
 std::int64_t place_of_jump(const bytecode::Code& code, std::int32_t jump) { return static_cast<std::int64_t>(code.serial << 24 | static_cast<std::uint32_t>(jump)); }
+
+/// Where the jump at `jump`, on the truth of a tensor, passes by code that only raises: records that it does, and gives the truth.
+std::optional<bool> Recorder::assume_truth(vm::Activation& activation, const bytecode::Instruction& in, PyObject* tensor, std::int32_t jump) {
+  if (!limits_.assumes || vm::current_machine() != &machine_ || !guards::is_plain_tensor(tensor) || is_unsized(tensor) || is_late(tensor)) return std::nullopt;
+  const at::Tensor& of = guards::tensor_of(tensor);
+  const std::int64_t place = place_of_jump(*activation.code, jump);
+  if (of.numel() != 1 || of.requires_grad() || operators_.wrote_outside() || runtime::is_refuted(place)) return std::nullopt;
+  const bool truth = [&] {
+    UnrecordedScope unrecorded;
+    return at::is_nonzero(of);
+  }();
+  if (!passes_by_raise(*activation.code, jump, truth)) return std::nullopt;
+  static const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "").typed<void(const at::Tensor&, bool, std::int64_t)>();
+  operators_.set_source(source_line(activation, in));
+  return record_all([&] { require.call(of, truth, place); }) ? std::optional(truth) : std::nullopt;
+}
 
 }  // namespace dynrun::trace

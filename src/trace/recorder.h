@@ -439,6 +439,7 @@ class Recorder {
   Flow store_name(vm::Activation&, const bytecode::Instruction&);
   Flow read_global(vm::Activation&, PyObject* name);
   Flow store_global(vm::Activation&, const bytecode::Instruction&);
+  bool learn_builtin(PyObject* globals, PyObject* name, PyObject* value);
   bool imports_plainly(vm::Activation& activation);
   python::Ref relative_name(vm::Activation& activation, PyObject* name, long level);
   Flow import_name(vm::Activation&, const bytecode::Instruction&);

@@ -160,11 +160,16 @@ Flow Recorder::read_global(vm::Activation& activation, PyObject* name) {
   value = PyDict_GetItemWithError(builtins, name);
   if (value == nullptr) return cut(BreakId::k_raise, "a name that is not defined");
   guards_.check_absent(source, name);
-  SourceId function = function_of_globals_.at(globals);
-  if (function == kNoSource) return cut(BreakId::k_unknown_object, "the builtins");
-  SourceId table = guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr);
-  return learn_external(value, guards_.read(SourceKind::kDictItem, table, 0, name)) ? Flow::kRun
-                                                                                  : cut(BreakId::k_unknown_object, python::text_of(name));
+  if (function_of_globals_.at(globals) == kNoSource) return cut(BreakId::k_unknown_object, "the builtins");
+  return learn_builtin(globals, name, value) ? Flow::kRun : cut(BreakId::k_unknown_object, python::text_of(name));
+}
+
+/// A name of the builtins that code with these globals has, whose provenance is known.
+bool Recorder::learn_builtin(PyObject* globals, PyObject* name, PyObject* value) {
+  const SourceId function = function_of_globals_.at(globals);
+  if (function == kNoSource) return false;
+  const SourceId table = guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr);
+  return learn_external(value, guards_.read(SourceKind::kDictItem, table, 0, name));
 }
 
 Flow Recorder::store_global(vm::Activation& activation, const Instruction& in) {
@@ -201,9 +206,7 @@ bool Recorder::imports_plainly(vm::Activation& activation) {
   PyObject* builtins = activation.frame->builtins;
   if (!PyDict_CheckExact(builtins) || globals_source(activation) == kNoSource) return false;
   PyObject* own = PyDict_GetItemWithError(builtins, import_function);
-  const SourceId function = function_of_globals_.at(activation.frame->globals);
-  if (own == nullptr || own != dynrun_import_function(PyThreadState_Get()) || function == kNoSource) return false;
-  return learn_external(own, guards_.read(SourceKind::kDictItem, guards_.read(SourceKind::kFunctionBuiltins, function, 0, nullptr), 0, import_function));
+  return own != nullptr && own == dynrun_import_function(PyThreadState_Get()) && learn_builtin(activation.frame->globals, import_function, own);
 }
 
 Flow Recorder::import_name(vm::Activation& activation, const Instruction& in) {

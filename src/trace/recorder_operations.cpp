@@ -5,13 +5,9 @@
 #include "python/compat.h"
 #include "python/numbers.h"
 #include "python/text.h"
-#include "runtime/require_truth.h"
-#include "trace/assumptions.h"
 #include "trace/operator_methods.h"
 #include "trace/recorder.h"
 
-#include <ATen/Functions.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/Device.h>
 
 #include <opcode.h>
@@ -95,22 +91,6 @@ Recorder::Truth Recorder::truth_of(PyObject* object, PyObject** method) {
   bool c_truth = (type->tp_as_number && type->tp_as_number->nb_bool) || (type->tp_as_sequence && type->tp_as_sequence->sq_length) ||
                  (type->tp_as_mapping && type->tp_as_mapping->mp_length);
   return c_truth ? Truth::kUnknown : Truth::kKnown;
-}
-
-/// Where the jump at `jump`, on the truth of a tensor, passes by code that only raises: records that it does, and gives the truth.
-std::optional<bool> Recorder::assume_truth(vm::Activation& activation, const Instruction& in, PyObject* tensor, std::int32_t jump) {
-  if (!limits_.assumes || vm::current_machine() != &machine_ || !guards::is_plain_tensor(tensor) || is_unsized(tensor) || is_late(tensor)) return std::nullopt;
-  const at::Tensor& of = guards::tensor_of(tensor);
-  const std::int64_t place = place_of_jump(*activation.code, jump);
-  if (of.numel() != 1 || of.requires_grad() || operators_.wrote_outside() || runtime::is_refuted(place)) return std::nullopt;
-  const bool truth = [&] {
-    UnrecordedScope unrecorded;
-    return at::is_nonzero(of);
-  }();
-  if (!passes_by_raise(*activation.code, jump, truth)) return std::nullopt;
-  static const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "").typed<void(const at::Tensor&, bool, std::int64_t)>();
-  operators_.set_source(source_line(activation, in));
-  return record_all([&] { require.call(of, truth, place); }) ? std::optional(truth) : std::nullopt;
 }
 
 Flow Recorder::branch(vm::Activation& activation, const Instruction& in) {
