@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests the kernels for GPUs. Everywhere: their PTX assembles for three architectures, pointwise kernels spill no register.
-On a machine with a GPU: the corpus gives what eager gives; with two, programs that use both do.
+Programs that check values do there what they do in eager. On a machine with a GPU: the corpus gives what eager gives; with two, programs
+that use both do.
 
     tests/gpu/run.py [--filter TEXT] [--quick]
 """
@@ -41,18 +42,13 @@ def assembles_fills():
         assert sorted(name for name, _, spilled in rows if not spilled) == ["fill"], rows
 
 
-def on_the_gpu(text):
-    done = subprocess.run([DYNRUN, CORPUS, "cuda", text], capture_output=True, text=True, check=False)
-    counts = re.search(r"(\d+) passed, (\d+) failed\s*$", done.stdout)
-    if not counts:
-        return 0, 1, done.stdout + done.stderr
-    return int(counts[1]), int(counts[2]), done.stdout if int(counts[2]) else ""
-
-
-def on_two_gpus():
-    done = subprocess.run([DYNRUN, str(ROOT / "tests" / "gpu" / "devices.py")], capture_output=True, text=True, check=False)
-    counts = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped\s*$", done.stdout)
-    return (*map(int, counts.groups()), done.stdout if int(counts[2]) else "") if counts else (0, 1, 0, done.stdout + done.stderr)
+def outcome(script, *arguments):
+    """How many of a script's cases passed, failed and were skipped; what it wrote where it says no count or one failed is printed."""
+    done = subprocess.run([DYNRUN, str(ROOT / "tests" / "gpu" / script), *arguments], capture_output=True, text=True, check=False)
+    counts = re.search(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", done.stdout)
+    if not counts or int(counts[2]):
+        print(done.stdout + done.stderr, end="")
+    return [int(count or 0) for count in counts.groups()] if counts else [0, 1, 0]
 
 
 def main():
@@ -73,16 +69,15 @@ def main():
         except (AssertionError, RuntimeError) as error:
             failed += 1
             print(f"FAIL {name}: {error}")
+    scripts = [("checks.py", "cuda" if gpu_bench.has_gpu() else "cpu")]
     if gpu_bench.has_gpu():
-        good, bad, output = on_the_gpu(options.filter)
-        passed, failed = passed + good, failed + bad
-        print(output, end="")
-        good, bad, skipped, output = on_two_gpus()
-        passed, failed = passed + good, failed + bad
-        print(output, end="")
+        scripts += [("corpus.py", "cuda", options.filter), ("devices.py",)]
     else:
         skipped = 1
         print("skip: no GPU for the corpus")
+    for script in scripts:
+        good, bad, left = outcome(*script)
+        passed, failed, skipped = passed + good, failed + bad, skipped + left
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return failed != 0
 

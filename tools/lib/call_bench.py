@@ -17,6 +17,7 @@ import harness
 TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES"), "outside": ("outside_cases", "CASES")}
 BATCH_SECONDS = 0.004   # one timing, about
 FIRST_CALLS = 6
+PEERS_AHEAD = max(1, min(8, (os.cpu_count() or 1) // 2))   # made ready together, before the first of them is measured
 
 
 def cases(suite):
@@ -126,7 +127,8 @@ def peer_main(options):
 class Peer:
     """The plain python child of one case, which begins at once; `sides` are what it can time, once it is ready."""
 
-    def __init__(self, suite, name, wanted, options):
+    def __init__(self, suite, name, options):
+        wanted = "eager,compile" if options.peers else "eager"
         command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name, "--device", options.device]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
         environment["OMP_NUM_THREADS"] = "1"
@@ -159,13 +161,23 @@ def flat(value):
     return [tensor for item in value for tensor in flat(item)] if isinstance(value, (list, tuple)) else []
 
 
-def measure(suite, name, options, dynrun):
+def peers_of(suite, names, options):
+    """Each name with its peer, which is ready and waits."""
+    for first in range(0, len(names), PEERS_AHEAD):
+        group = [(name, Peer(suite, name, options)) for name in names[first:first + PEERS_AHEAD]]
+        for _, peer in group:
+            peer.wait_until_ready()
+        for name, peer in group:
+            yield name, peer
+            peer.close()
+
+
+def measure(suite, name, peer, options, dynrun):
     """One row, as a dict. Times are the least of the turns: what the code takes when nobody else has the core."""
     import torch
 
     stream = quiet()
     del stream
-    peer = Peer(suite, name, "eager,compile" if options.peers else "eager", options)
     with torch.no_grad():
         reference, args = make(suite, name, options.device)
         function, own_args = make(suite, name, options.device)
@@ -184,13 +196,11 @@ def measure(suite, name, options, dynrun):
             for got, right in zip(outputs, expected):
                 for a, b in zip(flat(got), flat(right), strict=True):
                     difference = max(difference, (a.double() - b.double()).abs().max().item() / max(1.0, b.double().abs().max().item()))
-        peer.wait_until_ready()
         batch = batch_of(call)
         times = {side: [] for side in [*peer.sides, "dynrun"]}
         for _ in range(options.runs):
             for side, into in times.items():
                 into.append(microseconds(call, batch) if side == "dynrun" else peer.time(side))
-        peer.close()
     return {"name": name, "difference": difference, "segments": segments, "replays": stats["segment_replays"],
             "breaks": max(0, stats["segment_replays"] - 1), "recorded": stats["segments_compiled"],
             "skipped": stats["frames_skipped"], "captured": stats["operators_captured"], "operators": stats["operators_total"],
@@ -224,8 +234,8 @@ def run(suite, options, dynrun):
     print(f"{'case':<36} {'eager us':>9} {'compile us':>10} {'dynrun us':>9} {'/ eager':>8} {'/ compile':>9} {'segments':>8} {'breaks':>6} "
           f"{'skipped':>7} {'captured':>9} {'its frames':>10}")
     failed = slow = 0
-    for name in names:
-        answer = harness.in_child(measure, suite, name, options, dynrun)
+    for name, peer in peers_of(suite, names, options):
+        answer = harness.in_child(measure, suite, name, peer, options, dynrun)
         if "error" in answer:
             failed += 1
             print(f"{name:<36} failed: {answer['error']}", flush=True)
