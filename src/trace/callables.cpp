@@ -161,7 +161,7 @@ const std::unordered_set<std::string>& opaque_torch_names() {
       "refine_names", "align_to", "unflatten_names", "detach_", "new", "_standard_name", "from_numpy", "frombuffer",
       "asarray", "_from_functional_tensor", "_to_functional_tensor", "_sync", "_enable_functionalization", "_disable_functionalization",
       "_is_functional_tensor", "_functionalize_replace", "_functionalize_commit_update", "__dlpack__", "from_file", "pin_memory",
-      "is_pinned", "type", "cuda", "xpu", "ipu", "hpu", "_coalesced_", "record_stream", "as_subclass", "set_data", "__setstate__",
+      "is_pinned", "type", "xpu", "ipu", "hpu", "_coalesced_", "record_stream", "as_subclass", "set_data", "__setstate__",
       "_get_tracing_state", "module_load", "__deepcopy__", "nested_tensor", "__new__", "__init__", "__reduce_ex__"};
   return names;
 }
