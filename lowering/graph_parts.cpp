@@ -1,6 +1,5 @@
 #include "lowering/graph_parts.h"
 
-#include "graph/aliases.h"
 #include "graph/visit.h"
 
 #include <algorithm>
@@ -14,72 +13,10 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-constexpr std::size_t kMostParts = 64;
-
-using Devices = std::set<c10::DeviceIndex>;
-constexpr c10::DeviceIndex kHost = -1;  // stands for the program, which looks at a value
-
-/// Whether all memory is a GPU's or the CPU's, and each tensor keeps its sizes.
-bool is_served(const Graph& graph) {
-  auto served = [](const graph::Value& value) { return !value.is_tensor() || value.tensor().device.is_cpu() || value.tensor().device.is_cuda(); };
-  auto reshapes = [](const Node& node) { return node.op.hasTag(at::Tag::inplace_view); };
-  return std::all_of(graph.values.begin(), graph.values.end(), served) && std::none_of(graph.nodes.begin(), graph.nodes.end(), reshapes);
-}
-
-bool needs_gradients(const Graph& graph) {
-  auto requires_grad = [](const graph::Value& value) { return value.is_tensor() && value.tensor().requires_grad; };
-  return graph.any_grad_mode() && std::any_of(graph.values.begin(), graph.values.end(), requires_grad);
-}
-
-/// The GPUs that a node touches. What lies on the CPU belongs to any part.
-Devices devices_of(const Graph& graph, const Node& node) {
-  Devices devices;
-  auto note = [&](ValueId id) {
-    const graph::Value& value = graph.values[static_cast<std::size_t>(id)];
-    if (value.is_tensor() && value.tensor().device.is_cuda()) devices.insert(value.tensor().device.index());
-  };
-  graph::visit_values(node, note);
-  for (ValueId id : node.outputs) {
-    if (id != graph::kNoValue) note(id);
-  }
-  if (!devices.empty() && node.op_name() == "dynrun::require_truth") return {kHost};
-  return devices;
-}
-
-/// How many nodes each part has. A part is of one GPU, or of nodes that touch several each.
-std::vector<std::size_t> lengths_of_parts(const Graph& graph) {
-  std::vector<std::size_t> lengths(1, 0);
-  Devices part;
-  for (const Node& node : graph.nodes) {
-    const Devices devices = devices_of(graph, node);
-    const bool fits = devices.empty() || part.empty() || part == devices || (part.size() > 1 && devices.size() > 1);
-    if (!fits) lengths.push_back(0);
-    if (!fits || part.empty()) part = devices;
-    lengths.back()++;
-  }
-  return lengths;
-}
-
-bool overlap(const std::set<ValueId>& a, const std::set<ValueId>& b) {
-  return std::any_of(a.begin(), a.end(), [&](ValueId id) { return b.count(id) != 0; });
-}
-
-/// Whether what a part writes in place of its inputs has one name only there: parts are compiled without knowing of the others.
-bool writes_under_one_name(const graph::Aliases& whole, const Graph& part) {
-  const graph::Aliases inside(part);
-  for (const graph::Input& written : part.inputs) {
-    if (!inside.is_written(written.value)) continue;
-    for (const graph::Input& other : part.inputs) {
-      if (other.value != written.value && overlap(whole.roots(written.value), whole.roots(other.value))) return false;
-    }
-  }
-  return true;
-}
-
-/// The part that consists of the nodes from `begin` to `end`. `wanted`: what is named behind it.
-GraphPart make_part(const Graph& graph, std::size_t begin, std::size_t end, const std::set<ValueId>& wanted) {
+/// The part of a graph that has these nodes. `wanted`: what is named behind it.
+GraphPart make_part(const Graph& graph, std::vector<Node> nodes, const std::set<ValueId>& wanted) {
   auto part = std::make_shared<Graph>(graph);
-  part->nodes.assign(graph.nodes.begin() + static_cast<std::ptrdiff_t>(begin), graph.nodes.begin() + static_cast<std::ptrdiff_t>(end));
+  part->nodes = std::move(nodes);
   part->inputs.clear();
   part->outputs.clear();
   std::set<ValueId> used, made;
@@ -104,11 +41,6 @@ GraphPart make_part(const Graph& graph, std::size_t begin, std::size_t end, cons
     if (used.count(id) == 0 && made.count(id) == 0) part->values[i].type = graph::TensorType{};
   }
   return part;
-}
-
-bool are_tensors(const Graph& part) {
-  auto is_tensor = [&](ValueId id) { return part.values[static_cast<std::size_t>(id)].is_tensor(); };
-  return std::all_of(part.outputs.begin(), part.outputs.end(), is_tensor);
 }
 
 class JoinedParts final : public runtime::Executable {
@@ -169,19 +101,15 @@ class JoinedParts final : public runtime::Executable {
 
 }  // namespace
 
-std::vector<GraphPart> split_into_parts(const Graph& graph) {
-  const std::vector<std::size_t> lengths = lengths_of_parts(graph);
-  if (lengths.size() < 2 || lengths.size() > kMostParts || !is_served(graph) || needs_gradients(graph)) return {};
-  const graph::Aliases aliases(graph);
-  std::vector<GraphPart> parts;
+std::vector<GraphPart> make_parts(const Graph& graph, const std::vector<std::size_t>& part_of) {
+  std::vector<std::vector<Node>> nodes(*std::max_element(part_of.begin(), part_of.end()) + 1);
+  for (std::size_t i = 0; i < graph.nodes.size(); i++) nodes[part_of[i]].push_back(graph.nodes[i]);
+  std::vector<GraphPart> parts(nodes.size());
   std::set<ValueId> wanted(graph.outputs.begin(), graph.outputs.end());
-  std::size_t end = graph.nodes.size();
-  for (std::size_t i = lengths.size(); i-- > 0; end -= lengths[i]) {
-    parts.push_back(make_part(graph, end - lengths[i], end, wanted));
-    if (!are_tensors(*parts.back()) || !writes_under_one_name(aliases, *parts.back())) return {};
-    for (const graph::Input& input : parts.back()->inputs) wanted.insert(input.value);
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    parts[i] = make_part(graph, std::move(nodes[i]), wanted);
+    for (const graph::Input& input : parts[i]->inputs) wanted.insert(input.value);
   }
-  std::reverse(parts.begin(), parts.end());
   return parts;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Graphs for GPUs that are compiled part by part: those whose tensors lie on several GPUs, as a model's that is spread over them do, and
-// those that look at a value on the way. Each part may become a CUDA graph.
+// A graph in parts that run one after the other: what cannot be compiled as one may be compiled part by part.
 
 #include "graph/graph.h"
 #include "runtime/executable.h"
@@ -10,13 +9,12 @@
 
 namespace dynrun::lowering {
 
-/// Nodes that follow one another in a graph and touch one GPU alone; or several each, as copies from one to another do; or look at values.
-/// Its inputs and outputs are values of the whole graph, under their numbers there.
+/// Some of a graph's nodes. Its inputs and outputs are values of the whole graph, under their numbers there.
 using GraphPart = std::shared_ptr<graph::Graph>;
 
-/// Cuts a graph wherever the GPU changes and around dynrun::require_truth. Nothing where that makes one part, where gradients are
-/// recorded, where one part would write what another may have, or where there would be too many parts to be worth their calls.
-std::vector<GraphPart> split_into_parts(const graph::Graph& graph);
+/// The parts of a graph, in the order in which they run. `part_of`: for each node the part it belongs to, from 0 on; no part takes what a
+/// later one makes.
+std::vector<GraphPart> make_parts(const graph::Graph& graph, const std::vector<std::size_t>& part_of);
 
 /// Runs the parts in order. `graph`: the whole. Throws what a part throws.
 std::unique_ptr<runtime::Executable> join_parts(const graph::Graph& graph, const std::vector<GraphPart>& parts,

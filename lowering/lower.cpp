@@ -4,20 +4,19 @@
 
 #include "graph/text.h"
 #include "graph/visit.h"
+#include "lowering/device_parts.h"
 #include "lowering/extern/candidates.h"
 #include "lowering/extern/library_kernel.h"
 #include "lowering/gpu/variants.h"
 #include "lowering/gradient_prefix.h"
-#include "lowering/graph_parts.h"
 #include "lowering/moving_views.h"
+#include "lowering/parts_lowering.h"
 #include "lowering/passes/passes.h"
 #include "lowering/schedule.h"
 #include "lowering/shared.h"
 #include "lowering/unsized_kernel.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <unordered_set>
 
 #ifdef DYNRUN_CUDA
@@ -243,79 +242,41 @@ Lowered compile_fastest(const std::shared_ptr<const graph::Graph>& graph, c10::A
   return compile(graph, examples, options);
 }
 
-at::Tensor tensor_like(const graph::TensorType& type) {
-  return at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device));
-}
-
 /// What comes before the first gradient is compiled by itself.
-Lowered lower_split(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  std::optional<Split> split = split_before_gradients(*graph);
-  std::vector<at::Tensor> taken;
-  Options inner = options;
-  inner.contents.clear();
-  for (std::size_t i = 0; split && i < split->first_inputs.size(); i++) {
-    taken.push_back(examples[split->first_inputs[i]]);
-    if (options.shared != nullptr) inner.contents.push_back(options.contents[split->first_inputs[i]]);
-  }
-  if (!split || must_replay(*split->first, taken, options)) return {runtime::make_replayer(graph), {}};
-  Lowered lowered = lower(split->first, taken, inner);
-  lowered.executable = make_split(*split, std::move(lowered.executable), runtime::make_replayer(split->rest));
-  for (int& input : lowered.folded_inputs) input = static_cast<int>(split->first_inputs[static_cast<std::size_t>(input)]);
-  return lowered;
-}
-
-/// For each GPU by itself. What the parts pass on is like its type says: they fold and read none of it.
-Lowered lower_parts(const graph::Graph& graph, const std::vector<GraphPart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  std::map<graph::ValueId, int> input_of;
-  for (std::size_t i = 0; i < graph.inputs.size(); i++) input_of.emplace(graph.inputs[i].value, static_cast<int>(i));
-  Options inner = options;
-  inner.shared = nullptr, inner.check = nullptr, inner.guess = false;
-  inner.contents.clear();
-  std::vector<std::unique_ptr<runtime::Executable>> executables;
-  std::set<int> folded;
-  for (const GraphPart& part : parts) {
-    std::vector<at::Tensor> taken;
-    for (const graph::Input& input : part->inputs) {
-      const auto known = input_of.find(input.value);
-      taken.push_back(known != input_of.end() ? examples[static_cast<std::size_t>(known->second)] : tensor_like(part->type_of(input.value)));
-    }
-    Lowered lowered = lower(part, taken, inner);
-    for (int input : lowered.folded_inputs) folded.insert(input_of.at(part->inputs[static_cast<std::size_t>(input)].value));
-    executables.push_back(std::move(lowered.executable));
-  }
-  return {join_parts(graph, parts, std::move(executables)), {folded.begin(), folded.end()}};
-}
-
-/// What the first part of a split gives for the inputs: where it raises, for it is at another place that it will be run, tensors like it.
-std::vector<at::Tensor> views_of(const Split& split, runtime::Executable& first, c10::ArrayRef<at::Tensor> examples) {
-  std::vector<at::Tensor> taken, like;
-  for (std::size_t index : split.first_inputs) taken.push_back(examples[index]);
-  try {
-    return first.run(taken);
-  } catch (const std::exception&) {
-    for (graph::ValueId id : split.first->outputs) like.push_back(tensor_like(split.first->type_of(id)));
-    return like;
-  }
+Lowered lower_before_gradients(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  const std::vector<GraphPart> parts = split_before_gradients(*graph);
+  if (parts.empty()) return {runtime::make_replayer(graph), {}};
+  PartsLowering lowering(*graph, parts, examples, options);
+  if (must_replay(*parts[0], lowering.examples_of(*parts[0]), options)) return {runtime::make_replayer(graph), {}};
+  lowering.compile();
+  lowering.replay();
+  return lowering.join();
 }
 
 /// Views whose place moves are taken of the inputs first; what is left takes them as inputs.
-Lowered lower_behind_views(const Split& split, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  std::unique_ptr<runtime::Executable> views = runtime::make_replayer(split.first);
-  std::vector<at::Tensor> all = examples.vec(), taken = views_of(split, *views, examples);
-  all.insert(all.end(), taken.begin(), taken.end());
+Lowered lower_behind_views(const graph::Graph& graph, const std::vector<GraphPart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
+  PartsLowering lowering(graph, parts, examples, options);
+  lowering.replay();
+  lowering.run_on_examples();
+  if (parts.size() > 1) lowering.compile();
+  return lowering.join();
+}
+
+/// For each GPU by itself.
+Lowered lower_at_devices(const graph::Graph& graph, const std::vector<GraphPart>& parts, c10::ArrayRef<at::Tensor> examples, const Options& options) {
   Options inner = options;
-  if (options.shared != nullptr) inner.contents.resize(all.size(), 0);
-  Lowered lowered = lower(split.rest, all, inner);
-  lowered.executable = make_split(split, std::move(views), std::move(lowered.executable));
-  return lowered;
+  inner.shared = nullptr, inner.check = nullptr, inner.guess = false;
+  PartsLowering lowering(graph, parts, examples, inner);
+  for (std::size_t i = 0; i < parts.size(); i++) lowering.compile();
+  return lowering.join();
 }
 
 }  // namespace
 
 Lowered lower(std::shared_ptr<const graph::Graph> graph, c10::ArrayRef<at::Tensor> examples, const Options& options) {
-  if (const std::vector<GraphPart> parts = split_into_parts(*graph); !parts.empty()) return lower_parts(*graph, parts, examples, options);
-  if (must_replay(*graph, examples, options)) return lower_split(graph, examples, options);
-  if (std::optional<Split> split = split_behind_moving_views(*graph, examples)) return lower_behind_views(*split, examples, options);
+  if (const std::vector<GraphPart> parts = split_at_devices(*graph); !parts.empty()) return lower_at_devices(*graph, parts, examples, options);
+  if (must_replay(*graph, examples, options)) return lower_before_gradients(graph, examples, options);
+  if (const std::vector<GraphPart> parts = split_behind_moving_views(*graph, examples); !parts.empty()) return lower_behind_views(*graph, parts, examples, options);
   auto recorded = std::exchange(graph, copy_moving_views(graph));
   if (!graph) return {runtime::make_replayer(recorded), {}};
   if (options.shared != nullptr) options.shared->start(options.contents, examples, *recorded);

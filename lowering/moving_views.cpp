@@ -103,24 +103,13 @@ bool is_moving_view(const Node& node) {
   return (name == "aten::select.int" || name == "aten::narrow") && node.arguments[2].is_value();
 }
 
-std::optional<Split> split_behind_moving_views(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
+std::vector<GraphPart> split_behind_moving_views(const graph::Graph& graph, c10::ArrayRef<at::Tensor> examples) {
   const MovingViews views(graph);
   const bool reshapes = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.op.hasTag(at::Tag::inplace_view); });
-  if (views.empty() || reshapes) return std::nullopt;
-  const std::set<ValueId> named = named_by_rest(graph, views);
-  if (!have_one_name(graph, examples, views, named)) return std::nullopt;
-  Split split{std::make_shared<graph::Graph>(graph), std::make_shared<graph::Graph>(graph), {}};
-  split.first->nodes.clear();
-  split.rest->nodes.clear();
-  for (const Node& node : graph.nodes) (views.has(node) ? split.first : split.rest)->nodes.push_back(node);
-  split.first->outputs.clear();
-  for (std::size_t i = 0; i < graph.inputs.size(); i++) split.first_inputs.push_back(i);
-  for (ValueId id : named) {
-    if (!views.gives(id)) continue;
-    split.first->outputs.push_back(id);
-    split.rest->inputs.push_back({id, graph::InputKind::kActivation});
-  }
-  return split;
+  if (views.empty() || reshapes || !have_one_name(graph, examples, views, named_by_rest(graph, views))) return {};
+  std::vector<std::size_t> part_of;
+  for (const Node& node : graph.nodes) part_of.push_back(views.has(node) ? 0 : 1);
+  return make_parts(graph, part_of);
 }
 
 }  // namespace dynrun::lowering

@@ -1,7 +1,7 @@
 // A graph of several GPUs is cut where the GPU changes, and around looks at values. The tensors here lie on the CPU: the graphs' types say otherwise.
 
 #include "graph_builder.h"
-#include "lowering/graph_parts.h"
+#include "lowering/device_parts.h"
 #include "runtime/require_truth.h"
 
 using namespace dynrun;
@@ -48,12 +48,12 @@ TEST_CASE("a model over two GPUs is a part for each and the copy between", "[dev
   b.output(q), b.output(y), b.output(x);
   for (ValueId id : {x, w, y, r}) put(b, id, 0);
   for (ValueId id : {v, c, p, q}) put(b, id, 1);
-  const auto parts = lowering::split_into_parts(*b.graph());
+  const auto parts = lowering::split_at_devices(*b.graph());
   CHECK(lengths(parts) == std::vector<std::size_t>{2, 1, 2});
   check_outputs(b, parts);
   CHECK(parts[0]->inputs.size() == 2);
   CHECK(parts[2]->inputs.size() == 2);
-  for (const lowering::GraphPart& part : parts) CHECK(lowering::split_into_parts(*part).empty());
+  for (const lowering::GraphPart& part : parts) CHECK(lowering::split_at_devices(*part).empty());
 }
 
 TEST_CASE("one GPU, or gradients, leave the graph whole", "[devices]") {
@@ -63,13 +63,13 @@ TEST_CASE("one GPU, or gradients, leave the graph whole", "[devices]") {
   ValueId c = b.one("aten::clone", {ref(y)});
   b.output(c);
   for (ValueId id : {x, y, c}) put(b, id, 1);
-  CHECK(lowering::split_into_parts(*b.graph()).empty());
+  CHECK(lowering::split_at_devices(*b.graph()).empty());
   put(b, c, 0);
-  CHECK(lengths(lowering::split_into_parts(*b.graph())) == std::vector<std::size_t>{1, 1});
+  CHECK(lengths(lowering::split_at_devices(*b.graph())) == std::vector<std::size_t>{1, 1});
   for (graph::Node& node : b.graph()->nodes) node.mode.grad_enabled = true;
-  CHECK_FALSE(lowering::split_into_parts(*b.graph()).empty());
+  CHECK_FALSE(lowering::split_at_devices(*b.graph()).empty());
   std::get<graph::TensorType>(b.graph()->values[static_cast<std::size_t>(x)].type).requires_grad = true;
-  CHECK(lowering::split_into_parts(*b.graph()).empty());
+  CHECK(lowering::split_at_devices(*b.graph()).empty());
 }
 
 TEST_CASE("parts write in place what has one name there", "[devices]") {
@@ -86,7 +86,7 @@ TEST_CASE("parts write in place what has one name there", "[devices]") {
     b.output(sum), b.output(view), b.output(y);
     for (const graph::Value& value : b.graph()->values) put(b, static_cast<ValueId>(&value - b.graph()->values.data()), 0);
     put(b, far, 1);
-    const auto parts = lowering::split_into_parts(*b.graph());
+    const auto parts = lowering::split_at_devices(*b.graph());
     CHECK(parts.empty() == twice);
     if (!twice) check_outputs(b, parts);
   }
@@ -106,7 +106,7 @@ TEST_CASE("what is looked at on the way cuts a GPU's graph in parts, and the CPU
     if (on_gpu) {
       for (ValueId id : {x, y, all, z}) put(b, id, 0);
     }
-    const auto parts = lowering::split_into_parts(*b.graph());
+    const auto parts = lowering::split_at_devices(*b.graph());
     CHECK(lengths(parts) == (on_gpu ? std::vector<std::size_t>{2, 1, 1} : std::vector<std::size_t>{}));
     if (on_gpu) check_outputs(b, parts);
   }
