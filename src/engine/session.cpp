@@ -31,6 +31,23 @@ constexpr int kMaxFruitless = 16;
 constexpr std::size_t kMaxPlain = 16;   // instructions that run faster one by one than as a segment
 constexpr int kTorchStateUses = 16;     // another thread may change the matmul precision
 
+/// The thread's memory for the objects of guards, which are many; a probe within a probe gets memory of its own.
+class Registers {
+ public:
+  Registers() : registers_(std::move(spare())) {}
+  ~Registers() { spare() = std::move(registers_); }
+  Registers(const Registers&) = delete;
+  Registers& operator=(const Registers&) = delete;
+  std::vector<PyObject*>& operator*() { return registers_; }
+
+ private:
+  static std::vector<PyObject*>& spare() {
+    thread_local std::vector<PyObject*> spare;
+    return spare;
+  }
+  std::vector<PyObject*> registers_;
+};
+
 /// The classes of the locals and of the stack, null where a slot is empty.
 void classes_of(vm::Activation& activation, std::vector<const PyTypeObject*>& classes) {
   classes.clear();
@@ -285,7 +302,8 @@ Decision Session::probe() {
   }
   const trace::TorchState& now = torch_state();
   auto frames = trace::entry_frames(base_, machine_.top);
-  std::vector<PyObject*> registers;
+  Registers lent;
+  std::vector<PyObject*>& registers = *lent;
   bool function_entry = machine_.top == base_ && base_->pc == 0;
   bool stressed = engine_.stress(kDynrunStressDrop) || engine_.stress(kDynrunStressGuards);
   if (engine_.stress(kDynrunStressDrop) && engine_.chance(3)) std::exchange(entry.segments, {}).clear();  // objects that die may run Python code

@@ -38,12 +38,13 @@ bool Armed::pin_instance(PyObject* object, bool with_dict) {
   if (is_restless(object)) return false;
   PyTypeObject* type = Py_TYPE(object);
   if (!with_dict && !may_change_class(type)) return true;
-  std::uint8_t& kinds = pinned_[object];
-  if (kinds & (with_dict ? 8 : 9)) return true;
-  kinds |= with_dict ? 8 : 1;
-  PyObject** slot = with_dict ? _PyObject_GetDictPtr(object) : nullptr;
+  const auto [known, fresh] = instances_.try_emplace(object, steps_.size());
+  if (fresh) steps_.push_back({Kind::kInstance, 0, object, type});
+  Step& step = steps_[known->second];
+  if (!with_dict || step.fourth != nullptr) return true;
+  PyObject** slot = _PyObject_GetDictPtr(object);
   PyErr_Clear();
-  steps_.push_back({Kind::kInstance, 0, object, type, slot ? *slot : nullptr, slot});
+  if (slot != nullptr) step.third = *slot, step.fourth = slot;
   return true;
 }
 
@@ -204,8 +205,7 @@ void Armed::pin_check(const Program& program, std::size_t index) {
   if (!pinned) steps_.push_back({Kind::kCheck, static_cast<std::int32_t>(index)});
 }
 
-/// Steps for the class of a tensor whose image says it too. (One that is asked for its dict besides keeps both: what comes between
-/// may be alive only because the class is what it was.)
+/// Steps for the class of a tensor whose image says it too.
 void Armed::drop_doubles() {
   std::unordered_set<const void*> imaged;
   for (const TensorImage& image : tensors_) imaged.insert(image.object());
@@ -219,6 +219,7 @@ void Armed::disarm() {
   tensors_.clear();
   tensor_names_.clear();
   pinned_.clear();
+  instances_.clear();
   weak_.clear();
   dicts_.clear();
 }

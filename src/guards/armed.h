@@ -79,7 +79,8 @@ class Armed {
   std::vector<std::size_t> tensor_names_;    // their checks, as in `changes_`
   std::vector<std::uint8_t> changes_;        // how often, by source and then by step of the program
   std::vector<bool> has_dependents_;         // by source
-  std::unordered_map<const void*, std::uint8_t> pinned_;      // objects with a step of their own: bit a kind
+  std::unordered_map<const void*, std::uint8_t> pinned_;      // functions and classes with a step of their own: bit a kind
+  std::unordered_map<const void*, std::size_t> instances_;    // objects with a kInstance step: which
   std::unordered_map<const void*, std::uint8_t> restless_;    // what a step of its own found changed, how often; addresses only
   std::vector<python::Ref> weak_;
   DictWatch dicts_;

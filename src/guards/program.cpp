@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 namespace dynrun::guards {
 
@@ -411,6 +413,11 @@ void Program::truncate(std::size_t steps) {
     }
   }
   steps_.resize(steps);
+}
+
+void Program::drop_repeated() {
+  std::set<std::tuple<CheckKind, SourceId, std::int32_t, const void*>> known;
+  std::erase_if(steps_, [&](const Step& step) { return !known.emplace(step.kind, step.source, step.index, step.object.get()).second; });
 }
 
 PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& frames,

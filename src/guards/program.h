@@ -145,6 +145,8 @@ class Program {
   Root root_of(SourceId source) const;
   std::size_t source_count() const { return sources_.size(); }
   void truncate(std::size_t steps);
+  /// Leaves out checks that have been made before. Once nothing more is added or truncated.
+  void drop_repeated();
 
   /// Runs the guards. On success `registers[source]` holds each source's object, borrowed (null where checked to be so).
   bool run(const std::vector<EntryFrame>& frames, std::vector<PyObject*>& registers) const;

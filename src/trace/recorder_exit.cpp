@@ -750,6 +750,7 @@ bool Recorder::finish() {
     segment_->output_traits.push_back(traits);
   }
   if (segment_->sets_autocast) segment_->exit_autocast = TorchState::now();
+  segment_->any_grad_mode = segment_->graph->any_grad_mode();
   segment_->weight_casts = WeightCasts(*segment_->graph);
   segment_->state.watch_device(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
@@ -760,6 +761,7 @@ bool Recorder::finish() {
     segment_->only_read = operators_.only_read(inputs_);
   }
   segment_->operators = static_cast<std::uint64_t>(static_cast<std::ptrdiff_t>(segment_->graph->nodes.size() - operators_.cast_count()) + operators_.uncounted());
+  guards_.drop_repeated();
   segment_->frames = frames_;
   return true;
 }

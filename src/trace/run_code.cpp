@@ -123,7 +123,7 @@ at::Tensor as_view(const at::Tensor& tensor, std::uint8_t creation) {
 
 /// Version counters and view-ness as eager leaves them, where a compiled graph took another way.
 void match_traits(const Segment& segment, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs) {
-  const bool grad = segment.graph->any_grad_mode();
+  const bool grad = segment.any_grad_mode;
   for (std::size_t i = 0; i < outputs.size(); i++) {
     at::Tensor& tensor = outputs[i];
     if (!tensor.defined() || tensor.is_inference()) continue;

@@ -199,6 +199,7 @@ struct Segment {
     std::optional<std::uint32_t> written_since;  // a view made here: how often its memory was written after that
     std::optional<std::uint8_t> creation;        // of such a view: torch::autograd::CreationMeta
   };
+  bool any_grad_mode = false;               // of the graph
   std::vector<OutputTraits> output_traits;  // what Python can see of a graph output besides its contents
   std::vector<std::int32_t> alias_pattern;  // for each input the first input with the same storage, and how they lie in it; checked when it writes
 
