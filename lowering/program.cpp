@@ -9,33 +9,13 @@
 namespace dynrun::lowering {
 namespace {
 
-using graph::Argument;
+using graph::draws_random;
 using graph::kNoValue;
 using graph::Node;
 using graph::ValueId;
 
 std::string_view base_name(const Node& node) {
   return node.op.operator_name().name;
-}
-
-bool constant_bool(const Node& node, std::string_view argument_name, bool otherwise) {
-  const auto& formals = node.op.schema().arguments();
-  for (std::size_t i = 0; i < formals.size(); ++i) {
-    if (formals[i].name() != argument_name) continue;
-    const Argument& argument = node.arguments[i];
-    return argument.is_constant() && argument.constant().isBool() ? argument.constant().toBool() : otherwise;
-  }
-  return otherwise;
-}
-
-double constant_double(const Node& node, std::string_view argument_name) {
-  const auto& formals = node.op.schema().arguments();
-  for (std::size_t i = 0; i < formals.size(); ++i) {
-    if (formals[i].name() != argument_name) continue;
-    const Argument& argument = node.arguments[i];
-    return argument.is_constant() && argument.constant().isDouble() ? argument.constant().toDouble() : 1.0;
-  }
-  return 0.0;
 }
 
 /// Operators that write their running statistics without saying so in the schema.
@@ -45,16 +25,9 @@ bool updates_statistics(const Node& node) {
       "aten::cudnn_batch_norm",  "aten::_native_batch_norm_legit", "aten::_batch_norm_impl_index",
       "aten::miopen_batch_norm", "aten::_batch_norm_with_update"};
   if (std::find(kNorms.begin(), kNorms.end(), base_name(node)) == kNorms.end()) return false;
-  return constant_bool(node, "training", constant_bool(node, "use_input_stats", true));
-}
-
-bool draws_random(const Node& node) {
-  if (!node.op.hasTag(at::Tag::nondeterministic_seeded)) return false;
-  for (const char* flag : {"train", "training"}) {
-    if (!constant_bool(node, flag, true)) return false;
-  }
-  if (base_name(node) == "aten::scaled_dot_product_attention") return constant_double(node, "dropout_p") != 0.0;
-  return true;
+  const c10::IValue *training = graph::constant_of(node, "training"), *from_input = graph::constant_of(node, "use_input_stats");
+  const c10::IValue* flag = training ? training : from_input;
+  return !flag || !flag->isBool() || flag->toBool();
 }
 
 }  // namespace

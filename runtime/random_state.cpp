@@ -1,5 +1,6 @@
 #include "runtime/random_state.h"
 
+#include "graph/operators.h"
 #include "graph/visit.h"
 
 #include <ATen/Context.h>
@@ -10,7 +11,7 @@
 namespace dynrun::runtime {
 
 std::vector<c10::Device> drawn_from(const graph::Graph& graph, const graph::Node& node) {
-  if (!node.op.hasTag(at::Tag::nondeterministic_seeded)) return {};
+  if (!graph::draws_random(node)) return {};
   std::vector<c10::Device> devices;
   auto add = [&](graph::ValueId id) {
     if (id == graph::kNoValue || !graph.values[static_cast<std::size_t>(id)].is_tensor()) return;

@@ -109,6 +109,23 @@ bool takes_data_number(const Graph& graph, const Node& node) {
   return any;
 }
 
+const c10::IValue* constant_of(const Node& node, std::string_view parameter) {
+  const auto& parameters = node.op.schema().arguments();
+  const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const c10::Argument& one) { return one.name() == parameter; });
+  if (found == parameters.end()) return nullptr;
+  const Argument& argument = node.arguments[static_cast<std::size_t>(found - parameters.begin())];
+  return argument.is_constant() ? &argument.constant() : nullptr;
+}
+
+bool draws_random(const Node& node) {
+  if (!node.op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  for (const char* flag : {"train", "training"}) {
+    if (const c10::IValue* trains = constant_of(node, flag); trains && trains->isBool() && !trains->toBool()) return false;
+  }
+  const c10::IValue* dropout = constant_of(node, "dropout_p");
+  return node.op.operator_name().name != "aten::scaled_dot_product_attention" || !dropout || !dropout->isDouble() || dropout->toDouble() != 0.0;
+}
+
 /// Sizes that data decides may not fit each other.
 static bool may_raise_on_sizes(const Graph& graph, const Node& node) {
   if (takes_data_number(graph, node)) return true;

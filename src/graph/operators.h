@@ -8,6 +8,11 @@ namespace dynrun::graph {
 /// "add" of aten::add_.Tensor; empty for what is not ATen's.
 std::string_view base_name(const c10::OperatorHandle& op);
 
+/// The constant that a node has for the parameter of that name; null where it has a value for it, or no such parameter.
+const c10::IValue* constant_of(const Node& node, std::string_view parameter);
+/// Whether it may draw from a generator: not without dropout, or where it is told that it does not train.
+bool draws_random(const Node& node);
+
 /// Those that work element by element on tensors of one size, whatever it is, raise for none of them and give new memory.
 bool is_elementwise(std::string_view base_name);
 /// Those that make one number of a tensor of any size.

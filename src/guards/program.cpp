@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -152,6 +153,19 @@ bool has_items(PyObject* set, PyObject* expected) {
     PyObject* same = PyTuple_Check(expected) ? PyTuple_GET_ITEM(expected, turn++) : PyDict_GetItemWithError(expected, item);
     PyErr_Clear();
     if (same == nullptr || (same != item && !constants_equal(same, item))) return false;
+  }
+  return true;
+}
+
+/// Of two that are `expected` there, the very objects.
+bool expects_same_items(PyObject* a, PyObject* b) {
+  if (PyTuple_Check(a) || PyTuple_Check(b) || PyDict_GET_SIZE(a) != PyDict_GET_SIZE(b)) return false;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(a, &at, &key, &value)) {
+    PyObject* same = PyDict_GetItemWithError(b, key);
+    PyErr_Clear();
+    if (same != value) return false;
   }
   return true;
 }
@@ -417,7 +431,15 @@ void Program::truncate(std::size_t steps) {
 
 void Program::drop_repeated() {
   std::set<std::tuple<CheckKind, SourceId, std::int32_t, const void*>> known;
-  std::erase_if(steps_, [&](const Step& step) { return !known.emplace(step.kind, step.source, step.index, step.object.get()).second; });
+  std::multimap<SourceId, PyObject*> sets;
+  auto is_repeated = [&](const Step& step) {
+    if (step.kind != CheckKind::kSetItems) return !known.emplace(step.kind, step.source, step.index, step.object.get()).second;
+    const auto [first, last] = sets.equal_range(step.source);
+    if (std::any_of(first, last, [&](const auto& before) { return expects_same_items(before.second, step.object.get()); })) return true;
+    sets.emplace(step.source, step.object.get());
+    return false;
+  };
+  std::erase_if(steps_, is_repeated);
 }
 
 PyObject* Program::load(const Source& source, const std::vector<EntryFrame>& frames,

@@ -86,15 +86,6 @@ at::Tensor index_with_masks(const graph::Graph& graph, const graph::Node& node, 
   return stack[0].toTensor();
 }
 
-/// The constant of that name, where the node has one.
-const c10::IValue* constant_of(const graph::Node& node, std::string_view name) {
-  const auto& formals = node.op.schema().arguments();
-  for (std::size_t i = 0; i < formals.size(); i++) {
-    if (formals[i].name() == name && node.arguments[i].is_constant()) return &node.arguments[i].constant();
-  }
-  return nullptr;
-}
-
 /// Sizes of the result of that number, where the first operand has these.
 std::optional<std::vector<std::int64_t>> decided_sizes(const graph::Node& node, const std::vector<std::int64_t>& operand, std::size_t result, std::int64_t count) {
   const std::string_view name = graph::base_name(node.op);
