@@ -201,6 +201,19 @@ bool Recorder::learn_class_field(PyTypeObject* type, const std::string& name) {
   return learn_external(value, guards_.read(SourceKind::kClassField, source, static_cast<std::int32_t>(index), key.get()));
 }
 
+/// Neither a class nor its metaclass has the attribute.
+Recorder::Attribute Recorder::miss_on_class(PyTypeObject* type, PyObject* name) {
+  static PyObject* getattr_name = interned("__getattr__");
+  PyTypeObject* meta = Py_TYPE(type);
+  if (_PyType_Lookup(meta, getattr_name) != nullptr) return Attribute::kUnknown;
+  guards_.note_type_lookup(meta, getattr_name, nullptr);
+  guards_.note_type_lookup(meta, name, nullptr);
+  guards_.note_type_lookup(type, name, nullptr);
+  guards_.require_special_methods(meta);
+  guards_.require_special_methods(type);
+  return Attribute::kMissing;
+}
+
 Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, SourceId* source) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
@@ -221,7 +234,7 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
     return learn_class_field(type, python::text_of(name)) ? Attribute::kRun : Attribute::kUnknown;
   }
   PyObject* found = _PyType_Lookup(type, name);
-  if (found == nullptr) return Attribute::kUnknown;
+  if (found == nullptr) return on_meta == nullptr ? miss_on_class(type, name) : Attribute::kUnknown;
   if (Py_TYPE(found) == &PyMemberDescr_Type || Py_TYPE(found) == &PyGetSetDescr_Type) return Attribute::kUnknown;
   if (is_property(found)) {  // itself
     if (source_of(object) == kNoSource) return Attribute::kUnknown;

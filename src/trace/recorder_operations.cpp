@@ -450,12 +450,12 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   bool constant_key = is_constant(key);
   SourceId source = source_of(container);
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
-    bool function_key = source_of(key) != kNoSource && PyFunction_Check(key);
+    bool identity_key = is_plain_class(key) || (source_of(key) != kNoSource && PyFunction_Check(key));
     // A weak reference to a class hashes and compares as the class does.
-    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_plain_class(PyWeakref_GET_OBJECT(key))) function_key = true;
-    if (!constant_key && !function_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
+    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_plain_class(PyWeakref_GET_OBJECT(key))) identity_key = true;
+    if (!constant_key && !identity_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
     if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
-    PyObject* value = constant_key || function_key ? PyDict_GetItemWithError(container, key) : nullptr;
+    PyObject* value = constant_key || identity_key ? PyDict_GetItemWithError(container, key) : nullptr;
     if (value == nullptr && constant_key && is_handled(activation)) {
       guards_.check_absent(source, key);
       return prepare(activation, in, 2, Then::kLearnTop);

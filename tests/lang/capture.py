@@ -67,7 +67,7 @@ KNOWN = {
     "tensor_sparse": "data-dependent-operator",  # aten::to_sparse
     "tensor_random": "opaque-call",  # set_eval_frame, of torch.manual_seed
     "tensor_generator": "opaque-call",  # torch._C.Generator
-    "func_vmap": "opaque-call",  # setattr
+    "func_vmap": "opaque-operation",  # what modules run that are imported on the way; then functorch's layers
     "func_grad": "opaque-call",  # setattr
     "custom_operator": "opaque-call",  # a function of pybind11
     "tensor_subclass": "opaque-call",  # TensorBase.as_subclass

@@ -416,3 +416,9 @@ def class_missing_attribute(x, y):
         return x * counter.nothing
     except AttributeError:
         return x + y
+
+
+@case
+def class_asked_for_what_it_lacks(x, y):
+    scale = getattr(Base, "_scale", 2) + hasattr(tuple, "_fields") + hasattr(type(x), "_fields")
+    return x * scale + y

@@ -13,6 +13,7 @@ import time
 import typing
 
 import torch
+from torch.utils import _pytree as pytree
 
 CASES = {}
 
@@ -816,3 +817,17 @@ def texts_of_sets_and_classes(x, y):
 @case
 def tuples_through_map(x, y):
     return torch.stack(list(map(lambda by: x * by[0] + by[1], ((1, 2), (3, 4))))).sum(0) + y
+
+
+BY_CLASS = {list: 1, tuple: 2, torch.Tensor: 3}
+
+
+@case
+def class_as_key(x, y):
+    return x * BY_CLASS[type(y)] + BY_CLASS[list]
+
+
+@case
+def pytree_mapped(x, y):
+    leaves, spec = pytree.tree_flatten({"a": [x, y], "b": (x + 1, 2)})
+    return pytree.tree_map(lambda leaf: leaf * 2, pytree.tree_unflatten(leaves, spec))["a"]

@@ -264,6 +264,27 @@ TEST_CASE("what is cut off is read again when it is asked for again") {
   CHECK(program.print() == "d['k']: equals 1\n");
 }
 
+TEST_CASE("what is asked twice is asked once, and still asked") {
+  Namespace python("x, numbers = 'a', {1, 'a'}\nmore, fewer = numbers | {2}, {1, 'b'}\n");
+  Ref x = python.eval("x"), numbers = python.eval("numbers");
+  Program program;
+  const SourceId text = local(program, 0, "text"), set = local(program, 1, "numbers"), other = local(program, 2, "other");
+  for (int turn = 0; turn < 3; turn++) {
+    program.check_equals(text, x.get());
+    program.check_set(set, numbers.get());
+    program.check_same(set, other, true);
+  }
+  program.check_set(set, python.eval("{1, 'a', 2} - {2}").get());
+  program.check_set(other, numbers.get());
+  const std::size_t before = program.size();
+  program.drop_repeated();
+  CHECK(before - program.size() == 7);
+  CHECK(holds(program, {x.get(), numbers.get(), numbers.get()}));
+  CHECK_FALSE(holds(program, {python.eval("'b'").get(), numbers.get(), numbers.get()}));
+  for (const char* set : {"more", "fewer"}) CHECK_FALSE(holds(program, {x.get(), python.eval(set).get(), python.eval(set).get()}));
+  CHECK_FALSE(holds(program, {x.get(), numbers.get(), python.eval("set(numbers)").get()}));
+}
+
 TEST_CASE("tensors are guarded by what their type is, not by their contents") {
   test::start_torch();
   Namespace python("import torch\n");
