@@ -433,6 +433,7 @@ void Program::drop_repeated() {
   std::set<std::tuple<CheckKind, SourceId, std::int32_t, const void*>> known;
   std::multimap<SourceId, PyObject*> sets;
   auto is_repeated = [&](const Step& step) {
+    if (step.kind == CheckKind::kRead) return false;
     if (step.kind != CheckKind::kSetItems) return !known.emplace(step.kind, step.source, step.index, step.object.get()).second;
     const auto [first, last] = sets.equal_range(step.source);
     if (std::any_of(first, last, [&](const auto& before) { return expects_same_items(before.second, step.object.get()); })) return true;
