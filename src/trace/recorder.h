@@ -383,6 +383,8 @@ class Recorder {
   Attribute look_up_instance(PyObject* object, PyObject* name, PyObject** getter, guards::SourceId* source, bool raw = false);
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   bool learn_class_field(PyTypeObject* type, const std::string& name);
+  void keep_metaclass(PyTypeObject* type);
+  bool is_class_key(PyObject* object);
   Attribute miss_on_class(PyTypeObject* type, PyObject* name);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);
   Attribute look_up_gradient(PyObject* tensor, PyObject* name, guards::SourceId* source);

@@ -201,6 +201,21 @@ bool Recorder::learn_class_field(PyTypeObject* type, const std::string& name) {
   return learn_external(value, guards_.read(SourceKind::kClassField, source, static_cast<std::int32_t>(index), key.get()));
 }
 
+/// The class stays one of its metaclass.
+void Recorder::keep_metaclass(PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || is_fresh(object)) return;
+  const SourceId source = source_of(object);
+  guards_.check_type(source == kNoSource ? guards_.constant(object) : source, Py_TYPE(object));
+}
+
+/// A class that hashes and compares by identity, as its metaclass says and will say.
+bool Recorder::is_class_key(PyObject* object) {
+  if (!is_plain_class(object) || !resolve(object)) return false;
+  keep_metaclass(reinterpret_cast<PyTypeObject*>(object));
+  return true;
+}
+
 /// Neither a class nor its metaclass has the attribute.
 Recorder::Attribute Recorder::miss_on_class(PyTypeObject* type, PyObject* name) {
   static PyObject* getattr_name = interned("__getattr__");
@@ -219,6 +234,7 @@ Recorder::Attribute Recorder::look_up_class(PyTypeObject* type, PyObject* name, 
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* getattribute = interned("__getattribute__");
   if (_PyType_Lookup(meta, getattribute) != _PyType_Lookup(&PyType_Type, getattribute)) return Attribute::kUnknown;
+  keep_metaclass(type);
   PyObject* on_meta = _PyType_Lookup(meta, name);
   if (on_meta != nullptr && Py_TYPE(on_meta) == &PyProperty_Type && type_source(object) != kNoSource) {
     PyObject* function = *reinterpret_cast<PyObject**>(on_meta + 1);

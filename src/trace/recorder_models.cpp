@@ -212,7 +212,7 @@ Flow Recorder::model_next(const ModelledCall& call) {
 /// dict.get and dict.__getitem__.
 Flow Recorder::model_dict_get(const ModelledCall& call) {
   PyObject* key = call.argument(call.first);
-  const bool class_key = key && is_plain_class(key) && resolve(key);
+  const bool class_key = key && is_class_key(key);
   if (!call.self || !key || !PyDict_Check(call.self) || !resolve(call.self) || !(class_key || is_constant(key))) return opaque(call);
   if (SourceId source = source_of(call.self); source != kNoSource && !was_written(call.self, key)) {
     PyObject* value = PyDict_GetItemWithError(call.self, key);

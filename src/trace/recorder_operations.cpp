@@ -319,7 +319,7 @@ bool set_is_plain(PyObject* set) {
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
-  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && (is_constant(item) || is_plain_class(item))) {
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && (is_constant(item) || is_class_key(item))) {
     SourceId source = source_of(container);
     if (source == kNoSource || was_written(container, item)) return Flow::kRun;
     PyObject* value = PyDict_GetItemWithError(container, item);
@@ -450,9 +450,9 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   bool constant_key = is_constant(key);
   SourceId source = source_of(container);
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
-    bool identity_key = is_plain_class(key) || (source_of(key) != kNoSource && PyFunction_Check(key));
+    bool identity_key = is_class_key(key) || (source_of(key) != kNoSource && PyFunction_Check(key));
     // A weak reference to a class hashes and compares as the class does.
-    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_plain_class(PyWeakref_GET_OBJECT(key))) identity_key = true;
+    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_class_key(PyWeakref_GET_OBJECT(key))) identity_key = true;
     if (!constant_key && !identity_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
     if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
     PyObject* value = constant_key || identity_key ? PyDict_GetItemWithError(container, key) : nullptr;

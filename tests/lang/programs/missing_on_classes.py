@@ -86,6 +86,33 @@ calls("Derived no more", Derived)
 Meta.scale = 3
 show("metaclass's own", *(of_instance(torch.ones(2), Derived) for _ in range(3)))
 
+
+
+class Other(metaclass=Meta):
+    extra = 50
+
+
+class OtherMeta(Meta):
+    extra = 70
+
+
+Derived.__bases__ = (Other,)
+calls("Derived of another base", Derived)
+Derived.__bases__ = (Made,)
+calls("Derived of its base", Derived)
+Derived.__class__ = OtherMeta
+calls("Derived of another metaclass", Derived)
+Derived.__class__ = Meta
+calls("Derived of its metaclass", Derived)
+Meta.__getattribute__ = lambda cls, name: 99 if name == "extra" else type.__getattribute__(cls, name)
+calls("Derived by its metaclass's own look-up", Derived)
+del Meta.__getattribute__
+calls("Derived by the plain one", Derived)
+Meta.extra = property(lambda cls: 7)
+calls("Derived by a property of its metaclass", Derived)
+del Meta.extra
+calls("Derived without that", Derived)
+
 one = Plain()
 show("no scale", *(of_instance(torch.ones(2), one) for _ in range(4)))
 Plain.scale = 9
