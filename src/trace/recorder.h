@@ -58,6 +58,8 @@ bool set_is_plain(PyObject* set);
 
 /// A class that hashes and compares by identity.
 bool is_plain_class(PyObject* object);
+/// Whether a module holds the class under its name, or it can never go: to hold it keeps nothing alive that would be freed.
+bool is_global_class(PyTypeObject* type);
 
 /// An object whose class leaves hashing and equality to object, or to identity as tensors do.
 bool is_hashed_by_identity(PyObject* object);
@@ -384,6 +386,7 @@ class Recorder {
   Attribute look_up_function(PyObject* function, PyObject* name, PyObject** getter, guards::SourceId* source);
   bool learn_class_field(PyTypeObject* type, const std::string& name);
   void keep_metaclass(PyTypeObject* type);
+  bool stays_plain_class(PyObject* object);
   bool is_class_key(PyObject* object);
   Attribute miss_on_class(PyTypeObject* type, PyObject* name);
   Attribute look_up_class(PyTypeObject* type, PyObject* name, PyObject** getter, guards::SourceId* source);

@@ -210,22 +210,29 @@ void Recorder::keep_metaclass(PyTypeObject* type) {
 }
 
 /// A class that hashes and compares by identity, as its metaclass says and will say.
-bool Recorder::is_class_key(PyObject* object) {
+bool Recorder::stays_plain_class(PyObject* object) {
   if (!is_plain_class(object) || !resolve(object)) return false;
   keep_metaclass(reinterpret_cast<PyTypeObject*>(object));
   return true;
+}
+
+/// The same of one that guards may hold.
+bool Recorder::is_class_key(PyObject* object) {
+  return PyType_Check(object) && is_global_class(reinterpret_cast<PyTypeObject*>(object)) && stays_plain_class(object);
 }
 
 /// Neither a class nor its metaclass has the attribute.
 Recorder::Attribute Recorder::miss_on_class(PyTypeObject* type, PyObject* name) {
   static PyObject* getattr_name = interned("__getattr__");
   PyTypeObject* meta = Py_TYPE(type);
-  if (_PyType_Lookup(meta, getattr_name) != nullptr) return Attribute::kUnknown;
+  const SourceId source = source_of(reinterpret_cast<PyObject*>(type));
+  const bool lives_on = is_global_class(type);
+  if (_PyType_Lookup(meta, getattr_name) != nullptr || (source == kNoSource && !lives_on)) return Attribute::kUnknown;
   guards_.note_type_lookup(meta, getattr_name, nullptr);
   guards_.note_type_lookup(meta, name, nullptr);
   guards_.note_type_lookup(type, name, nullptr);
-  guards_.require_special_methods(meta);
-  guards_.require_special_methods(type);
+  if (source != kNoSource) guards_.check_is_type(source, type);
+  else guards_.require_special_methods(type);
   return Attribute::kMissing;
 }
 

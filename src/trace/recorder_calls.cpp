@@ -321,7 +321,7 @@ Flow Recorder::call_class(vm::Activation& activation, const Instruction& in, Cal
   static PyObject* new_name = PyUnicode_InternFromString("__new__");
   static PyObject* init_name = PyUnicode_InternFromString("__init__");
   if (type == &PyBaseObject_Type && site.arguments.empty()) return prepare(activation, in, site.slots, Then::kFreshTop);
-  if (type == &_PyWeakref_RefType && site.arguments.size() == 1 && is_class_key(site.arguments[0])) return prepare(activation, in, site.slots, Then::kFreshTop);
+  if (type == &_PyWeakref_RefType && site.arguments.size() == 1 && stays_plain_class(site.arguments[0])) return prepare(activation, in, site.slots, Then::kFreshTop);
   if (is_namespace(type) && site.positional == 0) {
     for (PyObject* argument : site.arguments) {
       if (!resolve(argument)) return cut(BreakId::k_unknown_object, name);

@@ -98,7 +98,7 @@ Ref Recorder::key_part(PyObject* object, int depth) {
     }
     return parts;
   }
-  const bool fixed = PyType_Check(object) ? is_class_key(object) : is_constant(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  const bool fixed = PyType_Check(object) ? stays_plain_class(object) : is_constant(object) && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
   if (fixed) return Ref::borrow(object);
   const bool by_identity = !PyType_Check(object) && !guards::is_tensor(object) && !guards::is_constant_like(object) && is_hashed_by_identity(object);
   return by_identity && resolve(object) && source_of(object) != kNoSource ? guards::key_place(source_of(object)) : Ref();

@@ -100,6 +100,17 @@ bool is_plain_class(PyObject* object) {
   return PyType_Check(object) && Py_TYPE(object)->tp_hash == PyType_Type.tp_hash && Py_TYPE(object)->tp_richcompare == PyType_Type.tp_richcompare;
 }
 
+bool is_global_class(PyTypeObject* type) {
+  if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return true;
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
+  PyObject* module = _PyType_Lookup(type, module_name);
+  const Ref name = Ref::steal(PyType_GetQualName(type));
+  module = module && PyUnicode_CheckExact(module) ? PyDict_GetItemWithError(PyImport_GetModuleDict(), module) : nullptr;
+  PyObject* found = module && PyModule_Check(module) && name ? PyDict_GetItemWithError(PyModule_GetDict(module), name.get()) : nullptr;
+  PyErr_Clear();
+  return found == reinterpret_cast<PyObject*>(type);
+}
+
 PyObject* shared_generator() {
   static const python::Kept generator = import_path("random:_inst");
   return generator.get();

@@ -333,6 +333,7 @@ Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
     else if (!learn_external(value, path)) return cut(BreakId::k_opaque_operation, "in");
     return Flow::kRun;
   }
+  if (PyDict_Check(container) && PyType_Check(item) && source_of(container) != kNoSource) return cut(BreakId::k_opaque_operation, "in, of a class that may go");
   bool tensor = false;
   if (operand_ok(item, &tensor) && !tensor && operand_ok(container, &tensor) && !tensor) return prepare(activation, in, 2, Then::kNothing);
   if (PyAnySet_CheckExact(container) && source_of(container) != kNoSource && !is_dirty(container) && (is_constant(item) || PyType_Check(item)) &&
@@ -452,7 +453,7 @@ Flow Recorder::subscript(vm::Activation& activation, const Instruction& in) {
   if (PyDict_CheckExact(container) || PyODict_CheckExact(container)) {
     bool identity_key = is_class_key(key) || (source_of(key) != kNoSource && PyFunction_Check(key));
     // A weak reference to a class hashes and compares as the class does.
-    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && is_class_key(PyWeakref_GET_OBJECT(key))) identity_key = true;
+    if (PyWeakref_CheckRefExact(key) && is_fresh(key) && stays_plain_class(PyWeakref_GET_OBJECT(key))) identity_key = true;
     if (!constant_key && !identity_key && !(is_fresh(key) && resolve_deep(key))) return cut(BreakId::k_opaque_operation, label());
     if (source == kNoSource || was_written(container, key)) return prepare(activation, in, 2, Then::kLearnTop);
     PyObject* value = constant_key || identity_key ? PyDict_GetItemWithError(container, key) : nullptr;
