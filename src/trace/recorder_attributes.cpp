@@ -226,8 +226,7 @@ Recorder::Attribute Recorder::miss_on_class(PyTypeObject* type, PyObject* name) 
   static PyObject* getattr_name = interned("__getattr__");
   PyTypeObject* meta = Py_TYPE(type);
   const SourceId source = source_of(reinterpret_cast<PyObject*>(type));
-  const bool lives_on = is_global_class(type);
-  if (_PyType_Lookup(meta, getattr_name) != nullptr || (source == kNoSource && !lives_on)) return Attribute::kUnknown;
+  if (_PyType_Lookup(meta, getattr_name) != nullptr || (source == kNoSource && !is_global_class(type))) return Attribute::kUnknown;
   guards_.note_type_lookup(meta, getattr_name, nullptr);
   guards_.note_type_lookup(meta, name, nullptr);
   guards_.note_type_lookup(type, name, nullptr);

@@ -319,7 +319,8 @@ bool set_is_plain(PyObject* set) {
 Flow Recorder::contains(vm::Activation& activation, const Instruction& in) {
   PyObject *container = activation.peek(1), *item = activation.peek(2);
   if (!resolve(container) || !resolve(item)) return cut(BreakId::k_unknown_object, "in");
-  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) && (is_constant(item) || is_class_key(item))) {
+  if ((PyDict_CheckExact(container) || PyODict_CheckExact(container) || is_subclass(container, &PyDict_Type, "__contains__")) && !is_dirty(container) &&
+      (is_constant(item) || (source_of(container) == kNoSource ? stays_plain_class(item) : is_class_key(item)))) {
     SourceId source = source_of(container);
     if (source == kNoSource || was_written(container, item)) return Flow::kRun;
     PyObject* value = PyDict_GetItemWithError(container, item);
