@@ -6,12 +6,11 @@ torch.compile and dynrun one after the other. One intra-op thread; what the case
 
 import contextlib
 import importlib
-import json
 import os
-import subprocess
 import sys
 import time
 
+import children
 import harness
 
 TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES"), "outside": ("outside_cases", "CASES")}
@@ -23,16 +22,6 @@ PEERS_AHEAD = max(1, min(8, (os.cpu_count() or 1) // 2))   # made ready together
 def cases(suite):
     module, name = TABLES[suite]
     return getattr(importlib.import_module(module), name)
-
-
-def quiet():
-    """Everything that is written to standard output from now on is lost; gives a stream to where it went before."""
-    kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")
-    return kept
 
 
 def microseconds(call, calls):
@@ -91,15 +80,9 @@ def count_frames(frames):
     convert_frame.ConvertFrame.__call__ = counted
 
 
-def peer_main(options):
-    """The child: answers each line of standard input, a side's name, with that side's microseconds."""
+def peer_steps(options):
+    """The child: ready with the names of its sides and what torch.compile made of the frames; answers each name with microseconds."""
     import torch
-
-    answers = quiet()
-
-    def answer(value):
-        answers.write(json.dumps(value) + "\n")
-        answers.flush()
 
     with torch.no_grad():
         function, args = make(options.suite, options.models, options.device)
@@ -118,10 +101,13 @@ def peer_main(options):
                 print(f"{options.models}: {name}: {error}", file=sys.stderr)
                 del sides[name]
         batches = {name: batch_of(call) for name, call in sides.items()}
-        answer({"sides": list(sides), "frames": frames if "compile" in sides else {}})
-        for line in sys.stdin:
-            side = line.strip()
-            answer(microseconds(sides[side], batches[side]))
+        side = yield {"sides": list(sides), "frames": frames if "compile" in sides else {}}
+        while True:
+            side = yield microseconds(sides[side], batches[side])
+
+
+def peer_main(options):
+    children.serve(peer_steps(options), sys.stdin, children.quiet())
 
 
 class Peer:
@@ -131,24 +117,18 @@ class Peer:
         wanted = "eager,compile" if options.peers else "eager"
         command = [options.python, options.script, suite, "--peer-child", wanted, "--models", name, "--device", options.device]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
-        environment["OMP_NUM_THREADS"] = "1"
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                        env=environment)
+        self.child = children.started(command, environment | {"OMP_NUM_THREADS": "1"})
         self.sides, self.frames = [], {}
 
     def wait_until_ready(self):
-        first = self.process.stdout.readline()
-        ready = json.loads(first) if first else {"sides": [], "frames": {}}
+        ready = self.child.answer().get("value", {"sides": [], "frames": {}})
         self.sides, self.frames = ready["sides"], ready["frames"]
 
     def time(self, side):
-        self.process.stdin.write(side + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        return self.child.ask(side)["value"]
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.child.end()
 
 
 def flat(value):
@@ -176,8 +156,7 @@ def measure(suite, name, peer, options, dynrun):
     """One row, as a dict. Times are the least of the turns: what the code takes when nobody else has the core."""
     import torch
 
-    stream = quiet()
-    del stream
+    children.quiet()
     with torch.no_grad():
         reference, args = make(suite, name, options.device)
         function, own_args = make(suite, name, options.device)

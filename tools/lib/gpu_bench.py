@@ -1,12 +1,12 @@
 """tools/bench gpu and tools/bench kernels: models and kernels on a GPU, beside torch.compile, in one run.
 
-Each row is measured in two forked or started processes of one machine: dynrun's, with eager in turns, and plain python's, where
-torch.compile runs as it is, with mode="reduce-overhead", and captured by hand in one CUDA graph.
+Each row is measured in forked or started processes of one machine, in turns: dynrun's and eager's, and plain python's, where
+torch.compile runs as it is, with mode="reduce-overhead", and captured by hand in one CUDA graph. First calls are measured with an
+empty kernel cache in one process, and with what that left there in the next.
 """
 
 import ctypes
 import functools
-import json
 import os
 import pathlib
 import re
@@ -17,9 +17,13 @@ import sys
 import tempfile
 import time
 
+import children
 import harness
 
 PEERS = ("compile", "reduce", "graph")
+TURNS = 5
+AT_ONCE = 12   # models that get ready together; of batches half as many, for the device's memory
+EMPTY_CACHE = "DYNRUN_BENCH_CACHE"
 SUITES = (("float32", 1), ("float32", 32), ("bfloat16", 1), ("bfloat16", 32))
 
 
@@ -55,7 +59,7 @@ def through_c(call):
     return functools.partial(function, call)
 
 
-def milliseconds(call, seconds=0.4):
+def milliseconds(call, seconds=0.15):
     """Of a call, launches following one another as in a service: the median of several stretches."""
     import torch
 
@@ -66,9 +70,9 @@ def milliseconds(call, seconds=0.4):
     began = time.perf_counter()
     call()
     torch.cuda.synchronize()
-    count = max(3, int(seconds / 5 / max(1e-5, time.perf_counter() - began)))
+    count = max(3, int(seconds / 3 / max(1e-5, time.perf_counter() - began)))
     stretches = []
-    for _ in range(5):
+    for _ in range(3):
         began = time.perf_counter()
         for _ in range(count):
             call()
@@ -142,7 +146,34 @@ def in_double(model, args, kwargs):
     return copy.deepcopy(model).to(torch.float64)(*twice, **{key: arg.double() if arg.is_floating_point() else arg for key, arg in kwargs.items()})
 
 
-def measure(name, dtype, batch, options, dynrun):
+def timed(call):
+    """Seconds of a call and of what it leaves the GPU to do; what it gives."""
+    import torch
+
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    outputs = call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - began, outputs
+
+
+def first_call_steps(name, dtype, batch, options, dynrun):
+    """A child of its own for a first call: once ready, by how many seconds it takes longer than eager's."""
+    import torch
+
+    with torch.no_grad():
+        model, args, kwargs = make(name, dtype, batch, options.small)
+        call = harness.thunk(model, args, kwargs)
+        eager = harness.eagerly(dynrun, call)
+        eager()
+        yield
+        first_eager, _ = timed(eager)
+        dynrun.compile(model)
+        return timed(call)[0] - first_eager
+
+
+def row_steps(name, dtype, batch, options, dynrun):
+    """dynrun's child of a row: once ready, the row without times, then the milliseconds of the sides that are named."""
     import torch
 
     with torch.no_grad():
@@ -151,17 +182,12 @@ def measure(name, dtype, batch, options, dynrun):
         eager = harness.eagerly(dynrun, call)
         exact = harness.eagerly(dynrun, harness.thunk(in_double, (model, args, kwargs)))()
         expected = eager()
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        eager()
-        torch.cuda.synchronize()
-        first_eager = time.perf_counter() - began
+        torch.cuda.empty_cache()
+        yield
+        first_eager, _ = timed(eager)
         dynrun.compile(model)
         dynrun.reset_stats()
-        began = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        first = time.perf_counter() - began
+        first, _ = timed(call)
         calls = [call() for _ in range(5)]
         stats = dynrun.stats()
         problems = [problem for outputs in calls for problem in harness.eagerly(dynrun, harness.thunk(difference, (outputs, expected, exact)))()]
@@ -169,8 +195,10 @@ def measure(name, dtype, batch, options, dynrun):
         problems += harness.capture_problems(stats, 6, stats["operators_total"] // 6)
         if any(grown := memory_growth(call, options.replays)):
             problems.append(f"{options.replays} calls left {grown[0]} bytes allocated, {grown[1]} more taken from the device")
-        return {"eager": milliseconds(eager), "dynrun": milliseconds(call), "host": host_microseconds(call), "queued": host_microseconds(call, 4), "first": first - first_eager,
-                "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
+        side = yield {"host": host_microseconds(call), "queued": host_microseconds(call, 4), "first": first - first_eager,
+                      "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
+        while True:
+            side = yield milliseconds(eager if side == "eager" else call)
 
 
 def in_hand_made_graph(call):
@@ -198,50 +226,37 @@ def compiled_call(mode, model, args, kwargs):
     return call
 
 
-def measured_peers(peers, model, args, kwargs):
-    """Of each peer its name and its milliseconds, or what it raises. The hand-made graph holds the code that torch.compile has made by itself."""
-    plain = None
-    for peer in sorted(peers, key=("compile", "graph", "reduce").index):
-        try:
-            if peer == "reduce":
-                call = compiled_call("reduce-overhead", model, args, kwargs)
-            else:
-                plain = plain or compiled_call(None, model, args, kwargs)
-                call = in_hand_made_graph(plain) if peer == "graph" else plain
-            yield peer, milliseconds(call)
-        except Exception as error:  # whatever a peer raises, the others have their turn
-            yield peer, error
-
-
-def peer_main(options):
-    """The child of plain python: prints milliseconds of eager and of each peer that does not fail, as JSON."""
+def peer_steps(options):
+    """The child of plain python: once ready, the peers that do not fail; then the milliseconds of each that is named. The hand-made graph
+    holds the code that torch.compile has made by itself."""
     import torch
 
     name, dtype, batch = options.models.split("|")
-    found = {}
     with torch.no_grad():
         model, args, kwargs = make(name, dtype, int(batch), options.small)
-        found["eager"] = milliseconds(harness.thunk(model, args, kwargs))
-        for peer, took in measured_peers(options.peer_child.split(","), model, args, kwargs):
-            if isinstance(took, Exception):
-                print(f"{name}, {peer}: {took!r:.300}", file=sys.stderr)
-            else:
-                found[peer] = took
-    print(json.dumps(found))
+        plain, calls = None, {}
+        for peer in sorted(options.peer_child.split(","), key=("compile", "graph", "reduce").index):
+            try:
+                if peer == "reduce":
+                    calls[peer] = compiled_call("reduce-overhead", model, args, kwargs)
+                else:
+                    plain = plain or compiled_call(None, model, args, kwargs)
+                    calls[peer] = in_hand_made_graph(plain) if peer == "graph" else plain
+                calls[peer]()
+            except Exception as error:  # whatever a peer raises, the others have their turn
+                calls.pop(peer, None)
+                print(f"{name}, {peer}: {error!r:.300}", file=sys.stderr)
+        torch.cuda.empty_cache()
+        side = yield list(calls)
+        while True:
+            side = yield milliseconds(calls[side])
 
 
-def run_peers(label, peers, options):
-    """What the child of plain python prints: milliseconds by side, or nothing where it fails."""
-    command = [options.python, options.script, options.suite, "--peer-child", ",".join(peers), "--models", label] + (["--small"] if options.small else [])
+def start_peers(label, peers, at_once, options):
+    """The child of plain python that gets these peers ready; it begins at once."""
+    command = [options.python, options.script, options.suite, "--peer-child", ",".join(peers), "--models", label, "--device", "cuda"] + (["--small"] if options.small else [])
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DYNRUN")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    try:
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        found = {}
-    if not found.keys() >= set(peers):
-        print(done.stderr[-300:], file=sys.stderr)
-    return found
+    return children.started(command, environment | {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, (os.cpu_count() or 1) // at_once))})
 
 
 def run(options, dynrun):
@@ -251,7 +266,7 @@ def run(options, dynrun):
     if not has_gpu():
         sys.exit("tools/bench gpu: there is no GPU that torch can use")
     if options.peer_child:
-        return peer_main(options)
+        return children.serve(peer_steps(options), sys.stdin, children.quiet())
     peers = tuple(options.peer_names.split(",")) if options.peer_names else PEERS if options.peers else ()
     return print_suites(chosen(SUITES, options), [entry for entry in zoo.select(options.models) if entry.anchor or options.models], peers, options, dynrun)
 
@@ -269,38 +284,90 @@ def chosen(suites, options):
     return [suite for suite in suites if not options.only or f"{suite[0]}:{suite[1]}" in options.only.split(",")]
 
 
+def with_empty_cache():
+    """The folder of a kernel cache that is this run's alone: runs the process again with one where there is none yet."""
+    if EMPTY_CACHE not in os.environ:
+        folder = tempfile.mkdtemp(prefix="dynrun-bench-")
+        command = pathlib.Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+        status = subprocess.run(command, executable=os.readlink("/proc/self/exe"), env=os.environ | {EMPTY_CACHE: folder, "XDG_CACHE_HOME": folder}, check=False).returncode
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.exit(status)
+    return pathlib.Path(os.environ[EMPTY_CACHE])
+
+
 def print_suites(suites, entries, peers, options, dynrun):
+    cache = with_empty_cache()
     passed = failed = 0
     for dtype, batch in suites:
-        print(f"{dtype}, batch {batch}: {'eager ms':>16} {'dynrun ms':>9} {'ratio':>7} {'host us':>8} {'queued':>7} {'first s':>8} {'segs':>4}" + "".join(f" {peer:>9}" for peer in peers), flush=True)
+        print(f"{dtype}, batch {batch}: {'eager ms':>16} {'dynrun ms':>9} {'ratio':>7} {'host us':>8} {'queued':>7} {'cold s':>7} {'warm s':>7} {'segs':>4}" + "".join(f" {peer:>9}" for peer in peers), flush=True)
         ratios = {side: [] for side in ("dynrun", *peers)}
-        for entry in entries:
-            right = print_row(entry.name, dtype, batch, ratios, options, dynrun)
+        for row in rows_of(dtype, batch, [entry.name for entry in entries], peers, options, dynrun):
+            right = print_row(row, cache, ratios)
             passed, failed = passed + right, failed + (not right)
         print("geomean over eager: " + ", ".join(f"{side} {harness.geomean(values):.2f}x of {len(values)}" for side, values in ratios.items()), flush=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def print_row(name, dtype, batch, ratios, options, dynrun):
+class Row:
+    """The children of a model: one for a first call with an empty cache, one for all else of dynrun, one for the peers."""
+
+    def __init__(self, name, dtype, batch, peers, at_once, options, dynrun):
+        self.name, self.ready = name, ()
+        self.cold, self.own = (children.forked(steps, name, dtype, batch, options, dynrun) for steps in (first_call_steps, row_steps))
+        self.peers = start_peers(f"{name}|{dtype}|{batch}", peers, at_once, options) if peers else None
+
+    def wait_until_ready(self):
+        self.cold.answer()
+        self.own.answer()
+        self.ready = self.peers.answer().get("value", ()) if self.peers else ()
+
+    def milliseconds(self):
+        """By side, all of them in turns."""
+        sides = {"eager": self.own, "dynrun": self.own} | {peer: self.peers for peer in self.ready}
+        turns = [{side: child.ask(side)["value"] for side, child in sides.items()} for _ in range(TURNS)]
+        return {side: statistics.median(turn[side] for turn in turns) for side in sides}
+
+    def end(self):
+        for child in (self.cold, self.own, self.peers):
+            if child is not None:
+                child.end()
+
+
+def rows_of(dtype, batch, names, peers, options, dynrun):
+    """The rows, each ready; several get ready together, while none is measured."""
+    at_once = max(1, min(os.cpu_count() or 1, AT_ONCE if batch == 1 else AT_ONCE // 2))
+    for first in range(0, len(names), at_once):
+        group = [Row(name, dtype, batch, peers, at_once, options, dynrun) for name in names[first:first + at_once]]
+        for row in group:
+            row.wait_until_ready()
+        for row in group:
+            yield row
+            row.end()
+
+
+def print_row(row, cache, ratios):
     """Measures a model and its peers, whose ratios over eager are added to `ratios`; whether all was right."""
-    answer = harness.in_child(measure, name, dtype, batch, options, dynrun)
-    if "error" in answer:
-        print(f"{name:<20} failed: {answer['error']}", flush=True)
-        return False
-    row = answer["value"]
-    ratios["dynrun"].append(row["eager"] / row["dynrun"])
-    line = f"{name:<22} {row['eager']:>9.3f} {row['dynrun']:>9.3f} {ratios['dynrun'][-1]:>6.2f}x {row['host']:>8.0f} {row['queued']:>7.0f} {row['first']:>8.2f} {row['segments']:>4}"
-    peers = [side for side in ratios if side != "dynrun"]
-    found = run_peers(f"{name}|{dtype}|{batch}", peers, options) if peers else {}
-    for peer in peers:
-        if peer in found:
-            ratios[peer].append(row["eager"] / found[peer])
-        line += f" {found[peer]:>9.3f}" if peer in found else f" {'fails':>9}"
-    print(line, flush=True)
-    for problem in row["problems"]:
+    for file in cache.rglob("*"):
+        if file.is_file():
+            file.unlink()
+    cold = row.cold.ask()
+    row.cold.end()
+    own = row.own.ask()
+    for answer in (cold, own):
+        if "error" in answer:
+            print(f"{row.name:<20} failed: {answer['error']}", flush=True)
+            return False
+    own, took = own["value"], row.milliseconds()
+    for side, values in ratios.items():
+        if side in took:
+            values.append(took["eager"] / took[side])
+    line = (f"{row.name:<22} {took['eager']:>9.3f} {took['dynrun']:>9.3f} {took['eager'] / took['dynrun']:>6.2f}x {own['host']:>8.0f} {own['queued']:>7.0f} {cold['value']:>7.2f} "
+            f"{own['first']:>7.2f} {own['segments']:>4}")
+    print(line + "".join(f" {took[peer]:>9.3f}" if peer in took else f" {'fails':>9}" for peer in ratios if peer != "dynrun"), flush=True)
+    for problem in own["problems"]:
         print(f"    ! {problem}", flush=True)
-    return not any(not problem.startswith("note") for problem in row["problems"])
+    return not any(not problem.startswith("note") for problem in own["problems"])
 
 
 def has_gpu():
@@ -388,12 +455,16 @@ def kernel_cases():
     }
 
 
-def event_milliseconds(call, repeats=50, rounds=7):
-    """The median of some rounds of calls behind each other."""
+def event_milliseconds(call, repeats=50, rounds=3):
+    """The median of some rounds of calls behind each other, once the clocks are up."""
     import torch
 
     call = through_c(call)
     times = []
+    began = time.perf_counter()
+    while time.perf_counter() - began < 0.05:
+        call()
+        torch.cuda.synchronize()
     for _ in range(rounds):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         call()
@@ -406,18 +477,23 @@ def event_milliseconds(call, repeats=50, rounds=7):
     return statistics.median(times)
 
 
-def kernel_rates(mebibytes, compile_with, off):
-    """Terabytes a second of a copy (eager's) and of each case, arrays of so many MiB read and written once."""
+def kernel_steps(mebibytes, compile_with, off):
+    """A child: answers names with terabytes a second of a copy (eager's) or a case, arrays of so many MiB read and written once."""
     import torch
 
     count = mebibytes * (1 << 20) // 4
-    arrays = [torch.randn(count // 1024, 1024, device="cuda") for _ in range(3)]
     with torch.no_grad():
-        rates = {"copy": 2 * count * 4 / event_milliseconds(off(lambda: arrays[2].copy_(arrays[0]))) / 1e9}
+        arrays = [torch.randn(count // 1024, 1024, device="cuda") for _ in range(3)]
+        sides = {"copy": (off(lambda: arrays[2].copy_(arrays[0])), 2)}
         for name, (function, inputs, moved) in kernel_cases().items():
-            fast = compile_with(function)
-            rates[name] = moved * count * 4 / event_milliseconds(lambda: fast(*arrays[:inputs])) / 1e9
-    return rates
+            sides[name] = (functools.partial(compile_with(function), *arrays[:inputs]), moved)
+        for call, _ in sides.values():
+            for _ in range(4):
+                call()
+        side = yield
+        while True:
+            call, moved = sides[side]
+            side = yield moved * count * 4 / event_milliseconds(call) / 1e9
 
 
 def run_kernels(options, dynrun):
@@ -428,13 +504,22 @@ def run_kernels(options, dynrun):
     if options.peer_child:
         import torch
 
-        print(json.dumps({"compile": kernel_rates(int(options.models), torch.compile, lambda call: call)}))
-        return 0
+        return children.serve(kernel_steps(int(options.models), torch.compile, lambda call: call), sys.stdin, children.quiet())
     for mebibytes in (1024, 256, 64):
-        rates = harness.in_child(kernel_rates, mebibytes, dynrun.compile, lambda call: harness.eagerly(dynrun, call))["value"]
-        peer = run_peers(str(mebibytes), ("compile",), options).get("compile") if options.peers else None
-        print(f"{mebibytes} MiB arrays: copy {rates['copy']:.2f} TB/s")
-        for name, rate in rates.items():
-            if name != "copy":
-                print(f"  {name:<22} {rate:.2f} TB/s, {rate / rates['copy']:.2f} of the copy" + (f"; torch.compile {peer[name]:.2f} TB/s" if peer else ""), flush=True)
+        sides = {"dynrun": children.forked(kernel_steps, mebibytes, dynrun.compile, lambda call: harness.eagerly(dynrun, call))}
+        if options.peers:
+            sides["torch.compile"] = start_peers(str(mebibytes), ("compile",), 1, options)
+        for child in sides.values():
+            child.answer()
+        for name in ("copy", *kernel_cases()):
+            turns = [{side: child.ask(name)["value"] for side, child in sides.items()} for _ in range(TURNS)]
+            rates = {side: statistics.median(turn[side] for turn in turns) for side in sides}
+            if name == "copy":
+                copy = rates["dynrun"]
+                print(f"{mebibytes} MiB arrays: copy {copy:.2f} TB/s")
+                continue
+            print(f"  {name:<22} {rates['dynrun']:.2f} TB/s, {rates['dynrun'] / copy:.2f} of the copy" +
+                  (f"; torch.compile {rates['torch.compile']:.2f} TB/s, {rates['dynrun'] / rates['torch.compile']:.3f}x" if options.peers else ""), flush=True)
+        for child in sides.values():
+            child.end()
     return 0
