@@ -11,7 +11,7 @@ import sys
 import traceback
 
 
-ends = set()  # the parent's, of the pipes to forked children
+ends = set()  # the parent's, of the pipes to its children
 
 
 class Child:
@@ -86,7 +86,14 @@ def forked(function, *args):
 def started(command, environment):
     """A child of its own program, which calls `serve` on the streams that it is started with."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-    return Child(process.stdin, process.stdout, process.wait)
+    own = {process.stdin.fileno(), process.stdout.fileno()}
+    ends.update(own)
+
+    def wait():
+        ends.difference_update(own)
+        return process.wait()
+
+    return Child(process.stdin, process.stdout, wait)
 
 
 def quiet():
