@@ -29,7 +29,7 @@ Weights compare(const trace::MadeCode& made, std::uint64_t aliases, const std::v
     const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
     if (folded.storage._unsafe_get_target() != storage.unsafeGetStorageImpl()) return Weights::kOthers;
     const bool same = tensor.const_data_ptr() == folded.data && tensor.unsafeGetTensorImpl()->version_counter().current_version() == folded.version &&
-                      storage.use_count() == 1 && (aliases == made.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
+                      guards::has_one_owner(storage) && (aliases == made.folded_at || guards::alias_epoch(tensor) == folded.alias_epoch);
     if (!same) return Weights::kWritten;
   }
   return Weights::kSame;

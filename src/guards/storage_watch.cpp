@@ -5,6 +5,7 @@
 #include "python/reference.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <torch/csrc/Storage.h>
 
 #include <algorithm>
 #include <atomic>
@@ -52,13 +53,20 @@ GivenAway& given_away() {
 
 enum class Alias : std::uint8_t { kCounted, kAddress };  // it owns the storage; it knows where the storage lies
 
-void note(PyObject* self, Alias alias) {
-  if (!is_tensor(self)) return;
+/// The storage of a tensor, or the one that the Python object of a storage is for; null where there is none.
+c10::StorageImpl* storage_of(PyObject* self) {
+  if (PyObject_TypeCheck(self, &THPStorageType)) return THPStorage_Unpack(self).unsafeGetStorageImpl();
+  if (!is_tensor(self)) return nullptr;
   const at::Tensor& tensor = tensor_of(self);
-  if (!tensor.defined() || !tensor.has_storage()) return;
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+void note(PyObject* self, Alias alias) {
+  c10::StorageImpl* storage = storage_of(self);
+  if (storage == nullptr) return;
   std::lock_guard<std::mutex> lock(mutex);
-  if (alias == Alias::kAddress) given_away().add(tensor.storage().unsafeGetStorageImpl());
-  auto found = epochs().find(tensor.storage().unsafeGetStorageImpl());
+  if (alias == Alias::kAddress) given_away().add(storage);
+  auto found = epochs().find(storage);
   if (found == epochs().end()) return;
   found->second++;
   alias_total++;
@@ -116,6 +124,21 @@ struct Function {
   }
 };
 
+/// What gives away where a storage lies, or a way back to it that holds nothing.
+void watch_storage_methods(PyTypeObject* type) {
+  Method<4, Alias::kAddress>::install(type, "data_ptr");
+  Method<5, Alias::kAddress>::install(type, "_weak_ref");
+  Method<6, Alias::kAddress>::install(type, "_share_cuda_");
+  Method<7, Alias::kAddress>::install(type, "_share_fd_cpu_");
+  Method<8, Alias::kAddress>::install(type, "_share_filename_cpu_");
+}
+
+/// Whether a program holds the object, or can come by it again.
+bool is_held(PyObject* object) {
+  const Py_ssize_t at = Py_TYPE(object)->tp_weaklistoffset;
+  return Py_REFCNT(object) > 1 || (at != 0 && *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at) != nullptr);
+}
+
 }  // namespace
 
 void watch_storage_aliases() {
@@ -140,6 +163,9 @@ void watch_storage_aliases() {
   Method<1, Alias::kCounted>::install(type, "untyped_storage");
   Method<2, Alias::kAddress>::install(type, "data_ptr");
   Method<3, Alias::kCounted>::install(type, "detach");
+  python::Ref storages = python::Ref::steal(PyObject_GetAttrString(module.get(), "StorageBase"));
+  if (storages) watch_storage_methods(reinterpret_cast<PyTypeObject*>(storages.get()));
+  PyErr_Clear();
   Function<0>::install(module.get(), "_to_dlpack");
   Function<1>::install(module.get(), "_to_dlpack_versioned");
 }
@@ -168,11 +194,18 @@ static bool is_own_memory(const c10::Storage& storage) {
   return storage.allocator() == own && storage.data_ptr().get_deleter() == own->raw_deleter();
 }
 
+bool has_one_owner(const c10::Storage& storage) {
+  const std::size_t owners = storage.use_count();
+  if (owners == 1) return true;
+  PyObject* object = owners == 2 ? storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() : nullptr;
+  return object != nullptr && !is_held(object);
+}
+
 bool is_foldable(const at::Tensor& tensor) {
   if (!tensor.has_storage() || tensor.is_inference()) return false;
   const c10::Storage& storage = tensor.storage();
   // Memory from elsewhere (numpy, a mapped file, shared memory, another process) may be written by its real owner.
-  if (!is_own_memory(storage) || storage.use_count() != 1) return false;
+  if (!is_own_memory(storage) || !has_one_owner(storage)) return false;
   std::lock_guard<std::mutex> lock(mutex);
   return !given_away().has(storage.unsafeGetStorageImpl());
 }

@@ -21,7 +21,10 @@ std::uint64_t alias_epoch(const at::Tensor& tensor);
 std::uint64_t alias_count();
 constexpr std::uint64_t kNoAliasCount = ~std::uint64_t{0};
 
-/// Whether the contents may be read once and kept: nobody else owns the storage, and writes move a version counter.
+/// Whether one tensor alone owns the storage. torch's Python object of it, which lives on once it was asked for (by a deepcopy, say), is
+/// no owner while no program holds it. Needs the GIL.
+bool has_one_owner(const c10::Storage& storage);
+/// Whether the contents may be read once and kept: nobody else owns the storage, and writes move a version counter. Needs the GIL.
 bool is_foldable(const at::Tensor& tensor);
 
 }  // namespace dynrun::guards

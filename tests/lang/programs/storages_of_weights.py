@@ -1,0 +1,94 @@
+"""Weights whose storages Python has seen: models that were copied or saved, and writes through what is left of the storage."""
+
+import copy
+import ctypes
+import io
+import warnings
+import weakref
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+
+warnings.simplefilter("ignore")
+
+
+def make():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3)).eval()
+
+
+x = torch.arange(2 * 5 * 5, dtype=torch.float32).reshape(1, 2, 5, 5) / 25
+
+
+def run(model, times=8):
+    for _ in range(times):
+        out = model(x)
+    return [round(value, 3) for value in out.sum((0, 2, 3)).tolist()]
+
+
+def saved(model):
+    torch.save(model.state_dict(), io.BytesIO())
+
+
+def through_storage(model):
+    model[1].running_mean.untyped_storage().fill_(0)
+
+
+def through_typed(model):
+    model[1].running_var.storage()[0] = 4.0
+
+
+def through_item(model):
+    for i in range(4):
+        model[1].running_mean.untyped_storage()[i] = 0x3F
+
+
+with torch.no_grad():
+    for name, prepare in {"copied": copy.deepcopy, "saved": saved, "averaged": torch.optim.swa_utils.AveragedModel,
+                          "seen": lambda model: model[1].running_mean.untyped_storage()}.items():
+        model = make()
+        model[1].running_mean.fill_(0.5)
+        other = prepare(model)
+        print(name, run(model))
+        for write in (through_storage, through_typed, through_item):
+            write(model)
+            print(name, write.__name__, run(model), run(copy.deepcopy(model)))
+        model.load_state_dict(make().state_dict())
+        print(name, "loaded", run(model))
+
+    # What was kept from before, and holds nothing or only the address.
+    model = make()
+    storage = model[1].running_mean.untyped_storage()
+    known = weakref.ref(storage)
+    del storage
+    print("weakly", run(model))
+    if known() is not None:
+        known().fill_(0)
+        known()[3] = 0x40
+    print("weakly written", run(model))
+
+    model = make()
+    weak = StorageWeakRef(model[1].running_mean.untyped_storage())
+    print("torch's weak reference", run(model))
+    torch.UntypedStorage._new_with_weak_ptr(weak.cdata)[3] = 0x40
+    print("written", run(model))
+
+    model = make()
+    address = model[1].running_var.untyped_storage().data_ptr()
+    print("address", run(model))
+    ctypes.c_float.from_address(address).value = 9.0
+    print("written", run(model))
+
+    model = make()
+    copy.deepcopy(model)
+    kept = model[1].running_mean.untyped_storage()
+    print("kept", run(model))
+    kept[3] = 0x40
+    print("written", run(model))
+    del kept
+    print("let go", run(model))
+    model[1].running_mean.untyped_storage()[3] = 0x3F
+    print("written", run(model))
+    model[1].running_mean.add_(1)
+    print("added to", run(model))
