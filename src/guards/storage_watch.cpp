@@ -1,5 +1,6 @@
 #include "guards/storage_watch.h"
 
+#include "guards/address_users.h"
 #include "guards/torch_python.h"
 #include "python/import.h"
 #include "python/reference.h"
@@ -63,7 +64,7 @@ c10::StorageImpl* storage_of(PyObject* self) {
 
 void note(PyObject* self, Alias alias) {
   c10::StorageImpl* storage = storage_of(self);
-  if (storage == nullptr) return;
+  if (storage == nullptr || (alias == Alias::kAddress && only_compares_addresses())) return;
   std::lock_guard<std::mutex> lock(mutex);
   if (alias == Alias::kAddress) given_away().add(storage);
   auto found = epochs().find(storage);
@@ -186,8 +187,9 @@ std::uint64_t alias_count() { return alias_total; }
 /// Whether libtorch's allocator for the device made it.
 static bool is_own_memory(const c10::Storage& storage) {
   if (storage.device_type() == c10::DeviceType::CPU) {
-    if (storage.allocator() != c10::GetDefaultCPUAllocator() && storage.allocator() != c10::GetCPUAllocator()) return false;
-    return storage.data_ptr().get_deleter() == c10::GetDefaultCPUAllocator()->raw_deleter();
+    // Files that torch.load reads are in its memory too, in storages that cannot be resized, without an allocator.
+    const bool named = storage.allocator() == nullptr || storage.allocator() == c10::GetDefaultCPUAllocator() || storage.allocator() == c10::GetCPUAllocator();
+    return named && storage.data_ptr().get_deleter() == c10::GetDefaultCPUAllocator()->raw_deleter();
   }
   if (storage.device_type() != c10::DeviceType::CUDA) return false;
   const c10::Allocator* own = c10::GetAllocator(c10::DeviceType::CUDA);

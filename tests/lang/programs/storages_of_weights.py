@@ -81,6 +81,30 @@ with torch.no_grad():
     print("written", run(model))
 
     model = make()
+    saved(model)
+    address = model[1].running_var.data_ptr()
+    print("saved, address", run(model))
+    ctypes.c_float.from_address(address).value = 9.0
+    print("written", run(model))
+
+    buffer = io.BytesIO()
+    torch.save(make(), buffer)
+    buffer.seek(0)
+    model = torch.load(buffer, weights_only=False)
+    print("read", run(model))
+    through_item(model)
+    print("written", run(model))
+    model[1].running_mean.add_(1)
+    print("added to", run(model))
+
+    rows = torch.full((3,), 0.5).numpy()
+    model = make()
+    model[1].running_mean = torch.from_numpy(rows)
+    print("numpy's", run(model))
+    rows[0] = 3
+    print("written", run(model))
+
+    model = make()
     copy.deepcopy(model)
     kept = model[1].running_mean.untyped_storage()
     print("kept", run(model))
