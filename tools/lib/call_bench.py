@@ -16,7 +16,7 @@ import harness
 TABLES = {"breaks": ("breaks", "CASES"), "calls": ("calls", "CASES"), "outside": ("outside_cases", "CASES")}
 BATCH_SECONDS = 0.004   # one timing, about
 FIRST_CALLS = 6
-PEERS_AHEAD = max(1, min(8, (os.cpu_count() or 1) // 2))   # made ready together, before the first of them is measured
+PEERS_AHEAD = max(1, min(16, os.cpu_count() or 1))   # made ready together, before the first of them is measured
 
 
 def cases(suite):

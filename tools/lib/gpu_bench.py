@@ -21,7 +21,7 @@ import children
 import harness
 
 PEERS = ("compile", "reduce", "graph")
-TURNS = 5
+TURNS, KERNEL_TURNS = 3, 5
 AT_ONCE = 12   # models that get ready together; of batches half as many, for the device's memory
 EMPTY_CACHE = "DYNRUN_BENCH_CACHE"
 SUITES = (("float32", 1), ("float32", 32), ("bfloat16", 1), ("bfloat16", 32))
@@ -512,7 +512,7 @@ def run_kernels(options, dynrun):
         for child in sides.values():
             child.answer()
         for name in ("copy", *kernel_cases()):
-            turns = [{side: child.ask(name)["value"] for side, child in sides.items()} for _ in range(TURNS)]
+            turns = [{side: child.ask(name)["value"] for side, child in sides.items()} for _ in range(KERNEL_TURNS)]
             rates = {side: statistics.median(turn[side] for turn in turns) for side in sides}
             if name == "copy":
                 copy = rates["dynrun"]
