@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "models"), str(ROOT / "tools" / "lib")]
 
-import gpu_bench  # noqa: E402
+import kernel_bench  # noqa: E402
 
 DYNRUN = os.environ.get("DYNRUN", str(ROOT / "build" / "release" / "dynrun"))
 CORPUS = str(ROOT / "tests" / "gpu" / "corpus.py")
@@ -25,12 +25,12 @@ MODELS = ("resnet18", "bert", "llama")
 
 
 def assembles(script, target):
-    modules = gpu_bench.modules_of(script, DYNRUN, target)
+    modules = kernel_bench.modules_of(script, DYNRUN, target)
     assert modules, "no kernel was made"
     for architecture in ARCHITECTURES[target]:
-        rows = gpu_bench.assemble(modules, architecture)
+        rows = kernel_bench.assemble(modules, architecture)
         assert len(rows) == sum(text.count(".visible .entry") for text in modules), f"{architecture}: {len(rows)} kernels"
-        spilled = gpu_bench.spilling_pointwise(rows)
+        spilled = kernel_bench.spilling_pointwise(rows)
         assert not spilled, f"{architecture}: {spilled} spill"
 
 
@@ -38,7 +38,7 @@ def assembles_fills():
     """Of the kernel that stands for memsets."""
     text = re.search(r'R"\((.*?)\)"', (ROOT / "runtime" / "cuda" / "graph_memsets.cpp").read_text(), re.DOTALL)[1].lstrip()
     for architecture in ARCHITECTURES[80]:
-        rows = gpu_bench.assemble([text], architecture)
+        rows = kernel_bench.assemble([text], architecture)
         assert sorted(name for name, _, spilled in rows if not spilled) == ["fill"], rows
 
 
@@ -69,8 +69,8 @@ def main():
         except (AssertionError, RuntimeError) as error:
             failed += 1
             print(f"FAIL {name}: {error}")
-    scripts = [("checks.py", "cuda" if gpu_bench.has_gpu() else "cpu")]
-    if gpu_bench.has_gpu():
+    scripts = [("checks.py", "cuda" if kernel_bench.has_gpu() else "cpu")]
+    if kernel_bench.has_gpu():
         scripts += [("corpus.py", "cuda", options.filter), ("devices.py",)]
     else:
         skipped = 1
