@@ -62,21 +62,38 @@ c10::StorageImpl* storage_of(PyObject* self) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-void note(PyObject* self, Alias alias) {
-  c10::StorageImpl* storage = storage_of(self);
-  if (storage == nullptr || (alias == Alias::kAddress && only_compares_addresses())) return;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (alias == Alias::kAddress) given_away().add(storage);
+/// Under the lock.
+void count_alias(const c10::StorageImpl* storage) {
   auto found = epochs().find(storage);
   if (found == epochs().end()) return;
   found->second++;
   alias_total++;
 }
 
+void note(PyObject* self, Alias alias) {
+  c10::StorageImpl* storage = storage_of(self);
+  if (storage == nullptr || (alias == Alias::kAddress && only_compares_addresses())) return;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (alias == Alias::kAddress) given_away().add(storage);
+  count_alias(storage);
+}
+
 getter original_data = nullptr;
 PyObject* data_of(PyObject* self, void* closure) {
   note(self, Alias::kCounted);
   return original_data(self, closure);
+}
+
+setter original_set_data = nullptr;
+int set_data(PyObject* self, PyObject* data, void* closure) {
+  if (data != nullptr) note(data, Alias::kCounted);  // `self` becomes one
+  return original_set_data(self, data, closure);
+}
+
+objobjargproc original_set_item = nullptr;
+int set_item(PyObject* storage, PyObject* key, PyObject* value) {
+  note(storage, Alias::kCounted);
+  return original_set_item(storage, key, value);
 }
 
 // One catcher a method: torch's table holds plain function pointers, so each needs its own.
@@ -89,6 +106,7 @@ struct Method {
   }
   static PyObject* with_keywords(PyObject* self, PyObject* arguments, PyObject* keywords) {
     note(self, kAlias);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) note(PyTuple_GET_ITEM(arguments, i), kAlias);  // set_()
     return reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(original))(self, arguments, keywords);
   }
   static void install(PyTypeObject* type, const char* name) {
@@ -125,8 +143,15 @@ struct Function {
   }
 };
 
-/// What gives away where a storage lies, or a way back to it that holds nothing.
+/// What gives away where a storage lies, or a way back to it that holds nothing; and what writes it, however the program came by it.
 void watch_storage_methods(PyTypeObject* type) {
+  Method<13, Alias::kCounted>::install(type, "fill_");
+  Method<14, Alias::kCounted>::install(type, "copy_");
+  Method<15, Alias::kCounted>::install(type, "_set_from_file");
+  if (THPStorageClass != nullptr && THPStorageClass->tp_as_mapping != nullptr) {
+    original_set_item = THPStorageClass->tp_as_mapping->mp_ass_subscript;
+    if (original_set_item != nullptr) THPStorageClass->tp_as_mapping->mp_ass_subscript = &set_item;
+  }
   Method<4, Alias::kAddress>::install(type, "data_ptr");
   Method<5, Alias::kAddress>::install(type, "_weak_ref");
   Method<6, Alias::kAddress>::install(type, "_share_cuda_");
@@ -158,22 +183,44 @@ void watch_storage_aliases() {
   if (descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
     PyGetSetDef* data = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
     original_data = data->get;
+    original_set_data = data->set;
     data->get = &data_of;
+    data->set = &set_data;
   }
   Method<0, Alias::kCounted>::install(type, "numpy");
   Method<1, Alias::kCounted>::install(type, "untyped_storage");
   Method<2, Alias::kAddress>::install(type, "data_ptr");
   Method<3, Alias::kCounted>::install(type, "detach");
+  Method<9, Alias::kCounted>::install(type, "set_");
+  Method<10, Alias::kCounted>::install(type, "apply_");
+  Method<11, Alias::kCounted>::install(type, "map_");
+  Method<12, Alias::kCounted>::install(type, "map2_");
   python::Ref storages = python::Ref::steal(PyObject_GetAttrString(module.get(), "StorageBase"));
   if (storages) watch_storage_methods(reinterpret_cast<PyTypeObject*>(storages.get()));
   PyErr_Clear();
   Function<0>::install(module.get(), "_to_dlpack");
   Function<1>::install(module.get(), "_to_dlpack_versioned");
+  // Called by themselves these write running statistics, which no version counter tells (see silent_writes.h).
+  const python::Ref functions = python::Ref::steal(PyObject_GetAttrString(module.get(), "_VariableFunctions"));
+  PyErr_Clear();
+  if (!functions) return;
+  Function<2>::install(functions.get(), "native_batch_norm");
+  Function<3>::install(functions.get(), "_native_batch_norm_legit");
+  Function<4>::install(functions.get(), "cudnn_batch_norm");
+  Function<5>::install(functions.get(), "batch_norm_update_stats");
+  Function<6>::install(functions.get(), "batch_norm_gather_stats");
+  Function<7>::install(functions.get(), "batch_norm_gather_stats_with_counts");
 }
 
 void watch_storage(const at::Tensor& tensor) {
   std::lock_guard<std::mutex> lock(mutex);
   epochs().try_emplace(tensor.storage().unsafeGetStorageImpl(), 0);
+}
+
+void note_written(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  std::lock_guard<std::mutex> lock(mutex);
+  count_alias(tensor.storage().unsafeGetStorageImpl());
 }
 
 std::uint64_t alias_epoch(const at::Tensor& tensor) {

@@ -14,6 +14,8 @@ void watch_storage_aliases();
 
 /// Starts counting the aliases made of `tensor`'s storage, which must stay alive while it is asked about.
 void watch_storage(const at::Tensor& tensor);
+/// Counts a write that moves no version counter like such an alias. Needs no GIL.
+void note_written(const at::Tensor& tensor);
 /// How many were made since; 0 when it is not watched.
 std::uint64_t alias_epoch(const at::Tensor& tensor);
 

@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
+#include "guards/silent_writes.h"
 #include "trace/autocast.h"
 #include "trace/operator_traits.h"
 
@@ -482,6 +483,30 @@ std::vector<bool> OperatorRecorder::only_read(const std::vector<at::Tensor>& inp
     only.push_back(others.count(graph_->inputs[i].value) == 0 && input.has_storage() && written_at_.count(input.storage().unsafeGetStorageImpl()) == 0);
   }
   return only;
+}
+
+/// The running statistics that a node writes, if it is a batch norm in training mode.
+static void visit_statistics(const graph::Node& node, const std::function<void(graph::ValueId)>& visit) {
+  const auto& formals = node.op.schema().arguments();
+  const std::string_view name = graph::base_name(node.op);
+  for (std::size_t i = 0; i < formals.size() && i < node.arguments.size(); i++) {
+    const graph::Argument& argument = node.arguments[i];
+    if (guards::is_training_flag(formals[i]) && argument.is_constant() && argument.constant().isBool() && !argument.constant().toBool()) return;
+  }
+  for (std::size_t i = 0; i < formals.size() && i < node.arguments.size(); i++) {
+    if (guards::is_running_statistic(name, formals[i]) && node.arguments[i].is_value()) visit(node.arguments[i].value());
+  }
+}
+
+std::vector<std::size_t> OperatorRecorder::written(const std::vector<at::Tensor>& inputs) const {
+  std::unordered_set<graph::ValueId> statistics;
+  for (const graph::Node& node : graph_->nodes) visit_statistics(node, [&](graph::ValueId id) { statistics.insert(id); });
+  std::vector<std::size_t> written;
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    const bool in_place = inputs[i].has_storage() && written_at_.count(inputs[i].storage().unsafeGetStorageImpl()) != 0;
+    if (in_place || statistics.count(graph_->inputs[i].value) != 0) written.push_back(i);
+  }
+  return written;
 }
 
 graph::ValueId OperatorRecorder::result_value(const at::Tensor& tensor, const std::string& name) {

@@ -196,6 +196,8 @@ class OperatorRecorder {
   bool wrote_outside() const { return wrote_outside_; }
   /// By input: whether nothing but operators that surely leave it alone takes it. `inputs`: the recording's.
   std::vector<bool> only_read(const std::vector<at::Tensor>& inputs) const;
+  /// Which of them the operators write, running statistics too.
+  std::vector<std::size_t> written(const std::vector<at::Tensor>& inputs) const;
   /// Tensors whose sizes or strides were changed in place.
   const std::unordered_set<const c10::TensorImpl*>& reshaped() const { return reshaped_; }
   /// Whether any node writes a tensor in place.

@@ -755,6 +755,7 @@ bool Recorder::finish() {
   segment_->state.watch_device(*segment_->graph);
   segment_->drawn_from = runtime::drawn_from(*segment_->graph);
   segment_->writes_outside = operators_.wrote_outside();
+  segment_->written_inputs = operators_.written(inputs_);
   segment_->proofs = operators_.proofs();
   if (segment_->writes_outside) {
     segment_->alias_pattern = alias_pattern(inputs_);

@@ -1,5 +1,6 @@
 #include "trace/run_code.h"
 
+#include "guards/storage_watch.h"
 #include "python/gil.h"
 #include "runtime/random_state.h"
 #include "runtime/undo_log.h"
@@ -191,6 +192,11 @@ Ended run_executable(Run& run, const Segment& segment, const std::vector<at::Ten
   return Ended::kFailed;
 }
 
+/// What was folded of a tensor that the run has written is dropped, whether its version counter tells or not. Has no GIL.
+void note_writes(const Segment& segment, const std::vector<at::Tensor>& inputs) {
+  for (std::size_t i : segment.written_inputs) guards::note_written(inputs[i]);
+}
+
 bool takes_time(Segment& segment) { return segment.timed && segment.code_sampler.takes(); }
 
 void note_time(const Run& run, Segment& segment) {
@@ -214,6 +220,7 @@ ReplayResult run_kept_casts(Segment& segment, WeightCasts::State state, const st
   {
     const python::NoGil released;
     done = run_executable(run, segment, inputs, random, false, outputs) == Ended::kWell && (!run.warned() || segment.writes_outside);
+    note_writes(segment, inputs);
     if (done) match_traits(segment, inputs, outputs);
     else random.restore();
   }
@@ -243,6 +250,7 @@ ReplayResult run_code(Segment& segment, const std::vector<at::Tensor>& inputs, C
     ended = run_executable(run, segment, inputs, random, verify, outputs);
     anew = run.warned() && (!segment.writes_outside || run.untouched);
     if (ended == Ended::kFailed && !anew) instead = run_instead(run, segment, inputs, random, verify, outputs);
+    note_writes(segment, inputs);
     if (instead || (ended == Ended::kWell && !anew)) match_traits(segment, inputs, outputs);
   }
   if (ended == Ended::kRaised) return ReplayResult::kRaised;

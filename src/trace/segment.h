@@ -192,6 +192,7 @@ struct Segment {
   std::vector<c10::Device> drawn_from;  // whose default generators it draws from
   std::vector<graph::RangeProof> proofs;  // indices in range at the sizes of the recording, behind a write to an outside tensor
   bool writes_outside = false;  // writes tensors in place that outlive it
+  std::vector<std::size_t> written_inputs;  // those, by input, and running statistics
   std::vector<bool> only_read;  // by input: weights and their like, which a run that does not count may read themselves
   struct OutputTraits {
     bool is_view;

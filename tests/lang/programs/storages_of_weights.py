@@ -97,6 +97,39 @@ with torch.no_grad():
     model[1].running_mean.add_(1)
     print("added to", run(model))
 
+    # Written without a move of the version counter.
+    model = make()
+    print("evaluated", run(model))
+    for step in range(3):
+        model.train()
+        model(x * (step + 2) + 3)
+        print("adapted", step, run(model.eval()))
+    statistics = model[1].running_mean, model[1].running_var
+    torch.native_batch_norm(torch.ones(2, 3, 4, 4), None, None, *statistics, True, 0.5, 1e-5)
+    print("by itself", run(model))
+    for fused in (torch.optim.AdamW, torch.optim.SGD):
+        model = make()
+        optimizer = fused(model.parameters(), lr=0.1, fused=True)
+        for step in range(3):
+            with torch.enable_grad():
+                model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            print(fused.__name__, step, run(model))
+    model = make()
+    print("before", run(model))
+    other = torch.nn.BatchNorm2d(3)
+    other.running_mean.data = model[1].running_mean
+    other.running_mean.add_(2)
+    del other
+    print("through .data", run(model))
+    alias = torch.empty(0).set_(model[1].running_mean)
+    alias.sub_(1)
+    del alias
+    print("through set_", run(model))
+    model[1].running_mean.apply_(lambda value: value + 4)
+    print("applied", run(model))
+
     rows = torch.full((3,), 0.5).numpy()
     model = make()
     model[1].running_mean = torch.from_numpy(rows)

@@ -1,0 +1,65 @@
+#include "guards/silent_writes.h"
+
+#include "guards/storage_watch.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/batch_norm_native.h>
+#include <torch/library.h>
+
+namespace dynrun::guards {
+
+bool is_running_statistic(std::string_view op, const c10::Argument& argument) {
+  const bool norm = op.find("batch_norm") != std::string_view::npos || op.find("instance_norm") != std::string_view::npos;
+  return norm && (argument.name() == "running_mean" || argument.name() == "running_var");
+}
+
+bool is_training_flag(const c10::Argument& argument) { return argument.name() == "training" || argument.name() == "train" || argument.name() == "use_input_stats"; }
+
+namespace {
+
+void note(const std::optional<at::Tensor>& tensor) {
+  if (tensor && tensor->defined()) note_written(*tensor);
+}
+
+/// What it is made of calls the dispatcher itself, as without this kernel.
+at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean,
+                      const std::optional<at::Tensor>& variance, bool training, double momentum, double eps, bool cudnn) {
+  at::Tensor result = at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, eps, cudnn);
+  if (training) note(mean), note(variance);
+  return result;
+}
+
+/// Operators whose schemas do say what they write.
+void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  std::vector<at::Tensor> written;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].alias_info() == nullptr || !arguments[i].alias_info()->isWrite()) continue;
+    const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    if (value.isTensor()) written.push_back(value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) written.push_back(tensor);
+    }
+  }
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+  for (const at::Tensor& tensor : written) note(tensor);
+}
+
+}  // namespace
+
+// By device: what an operator is made of goes before a kernel for all of them.
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { m.impl("batch_norm", TORCH_FN(batch_norm)); }
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) { m.impl("batch_norm", TORCH_FN(batch_norm)); }
+
+TORCH_LIBRARY_IMPL(aten, ADInplaceOrView, m) {
+  for (const char* name : {"_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adagrad_",
+                           "_fused_adagrad_.tensor_lr", "_amp_foreach_non_finite_check_and_unscale_"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_and_note>());
+  }
+}
+
+}  // namespace dynrun::guards
