@@ -606,7 +606,8 @@ void Session::close_visit(vm::Activation& activation) {
   if (gave) engine_.note_operators(visit->code);
   bool apart = visit->code == activation.code->object && visit->breaks > 0 && !visit->tensors && !gave && !engine_.gave_operators(visit->code) &&
                std::none_of(std::next(visit), visits_.rend(), [&](const Visit& outer) { return outer.code == visit->code; });
-  if (apart) {
+  // What was recorded up to here is of no use once its recordings end before the call; if they go on ending here, it is what there is.
+  if (apart && !engine_.runs_apart(visit->code)) {
     engine_.run_apart(visit->code);
     if (engine_.runs_apart(visit->code)) {
       for (std::size_t i = visit->kept; i < kept_.size(); i++) {

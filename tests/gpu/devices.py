@@ -91,9 +91,9 @@ def pipeline(dynrun, back=True):
     model = Pipeline(back).eval()
     dynrun.reset_stats()
     problem = compare(dynrun, model, rows(FIRST))
-    segments = [segment for segment in dynrun.stats()["segments"] if segment["operators"] > 10]
-    if not problem and (len(segments) != 1 or segments[0]["count"] != 1):
-        problem = f"segments of {[segment['operators'] for segment in segments]} operators"
+    segments = [segment["operators"] for segment in dynrun.stats()["segments"] if segment["operators"]]  # of the model; of the turns of compare's loop
+    if not problem and (not segments or min(segments) < 5 * len(model.stages)):
+        problem = f"segments of {segments} operators"
     return problem or ("" if dynrun.compile(model)(*rows(FIRST)[0]).device == (FIRST if back else SECOND) else "on the wrong device")
 
 

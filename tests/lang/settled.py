@@ -115,6 +115,26 @@ def code_that_cannot_be_recorded():
     return function, (torch.ones(2),)
 
 
+@case
+def block_that_is_disabled():
+    def function(x):
+        y = breaks.work(x, 2)
+        with dynrun.disable():
+            y = y + 1
+        return breaks.work(y, 2)
+    return function, (torch.ones(2),)
+
+
+@case
+def turns_with_a_disabled_block():
+    def function(rows):
+        for row in rows:
+            y = breaks.work(row, 2)
+            with dynrun.disable():
+                torch.relu(y)
+    return function, (list(torch.ones(6, 2)),)
+
+
 def check(name):
     torch.set_num_threads(1)
     function, arguments = CASES[name]()
