@@ -303,9 +303,16 @@ PyObject* bound_object(PyObject* function) {
   return std::string(Py_TYPE(self)->tp_name).rfind("pybind11_", 0) == 0 ? nullptr : self;
 }
 
+/// What torch.cuda gets when a GPU is first used, long after the table was made.
+static bool tells_gpu_properties(PyObject* callable) {
+  if (!PyCFunction_Check(callable) || std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) != "_get_device_properties") return false;
+  return import_path("torch.cuda:_get_device_properties").get() == callable;
+}
+
 CallKind classify_callable(PyObject* callable) {
   auto found = table().find(callable);
   if (found != table().end()) return found->second;
+  if (tells_gpu_properties(callable)) return kPureKind;
   // A method bound to an object: judged by the unbound one.
   if (PyCFunction_Check(callable)) {
     if (PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable))) {

@@ -558,7 +558,7 @@ bool OperatorRecorder::record_results(const c10::OperatorHandle& op, graph::Node
 /// constant of the graph, copied on each replay because the program may write it.
 void OperatorRecorder::record_literal(const at::Tensor& tensor) {
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
-  at::Tensor kept = tensor.clone();
+  at::Tensor kept = tensor.is_cpu() ? tensor.clone() : tensor.cpu().to(tensor.device());  // there for every stream
   graph::ValueId constant = graph_->add_input(graph::TensorType::of(kept), graph::InputKind::kParameter, fmt::format("literal_{}", graph_->nodes.size()));
   constants_.emplace_back(constant, kept);
   graph::Node node{clone, {graph::Argument::reference(constant), graph::Argument::constant(c10::IValue())}, {}, {-1}, {}, source_};
@@ -725,7 +725,7 @@ void OperatorRecorder::call(const c10::OperatorHandle& op, torch::jit::Stack* st
   if (refusal_ == Refusal::kNone && op.schema().name() == "aten::lift_fresh" && is_of_constructor((*stack)[first].toTensor())) {
     at::Tensor data = (*stack)[first].toTensor();
     bool made_here = find(data) == graph::kNoValue || static_cast<std::size_t>(find(data)) >= instruction_values_;
-    bool literal = made_here && data.device().is_cpu() && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
+    bool literal = made_here && (data.is_cpu() || data.is_cuda()) && is_plain(data) && data.numel() <= 65536 && !data.requires_grad();
     op.callBoxed(stack);
     const at::Tensor& result = stack->back().toTensor();
     if (literal && record_numbers(result)) return;

@@ -44,6 +44,9 @@ struct Break {
 /// Built-in helpers (iterators, views, bound methods) that recorded code may make and pass round: they hold nothing but known things.
 bool is_plain_temporary(PyObject* object);
 
+/// torch.finfo, torch.iinfo, the properties of a GPU: all that they hold is fixed when they are made.
+bool is_number_info(PyObject* object);
+
 /// operator.itemgetter, attrgetter or methodcaller; `is_constant_getter`: one that was made with numbers and texts.
 bool is_getter(PyObject* object);
 bool is_constant_getter(PyObject* object);

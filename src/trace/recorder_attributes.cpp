@@ -348,6 +348,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     return PyMethod_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ? Attribute::kRun
                                                                                                               : Attribute::kUnknown;
   }
+  if (is_number_info(object) && resolve(object)) return Attribute::kRun;
   PyTypeObject* type = Py_TYPE(object);
   if (!holds_attributes(type) && !PyModule_Check(object)) {
     if (PyObject* types = union_types(object, name)) {
@@ -358,8 +359,7 @@ Recorder::Attribute Recorder::look_up(PyObject* object, PyObject* name, PyObject
     }
     // Built-in containers, iterators, slices, ranges: methods of an immutable class.
     if (type->tp_getattro != PyObject_GenericGetAttr) return Attribute::kUnknown;
-    bool immutable = PyCode_Check(object) || std::string(type->tp_name) == "torch.finfo" || std::string(type->tp_name) == "torch.iinfo";
-    if (immutable) return Attribute::kRun;
+    if (PyCode_Check(object)) return Attribute::kRun;
     PyObject* found = _PyType_Lookup(type, name);
     if (found == nullptr) return Attribute::kUnknown;
     if (PyExceptionInstance_Check(object) && is_fresh(object) && PyUnicode_CompareWithASCIIString(name, "args") == 0) return Attribute::kRun;

@@ -501,7 +501,7 @@ RecipeId Recorder::make_recipe(PyObject* object) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     RecipeId a = recipe(slice->start), b = recipe(slice->stop), c = recipe(slice->step);
     if (a >= 0 && b >= 0 && c >= 0) id = book.add({RecipeKind::kSlice, 0, Ref(), {a, b, c}, {}});
-  } else if (Py_TYPE(object) == &PyRange_Type) {
+  } else if (Py_TYPE(object) == &PyRange_Type || is_number_info(object)) {
     id = book.add({RecipeKind::kConstant, 0, Ref::borrow(object), {}, {}});
   } else if (Py_TYPE(object) == &PyContextToken_Type) {
     for (const ContextSet& set : context_sets_) {

@@ -34,7 +34,7 @@ bool is_plain_temporary(PyObject* object) {
       "dict_items", "str_ascii_iterator", "str_iterator", "range", "slice", "method", "builtin_function_or_method", "generator",
       "cell", "function", "odict_iterator", "odict_keys", "odict_values", "odict_items", "longrange_iterator", "method-wrapper",
       "mappingproxy", "functools.partial", "itertools.chain", "itertools.repeat", "itertools.islice", "itertools.zip_longest", "itertools.product", "itertools.starmap",
-      "itertools.accumulate", "types.GenericAlias", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "dict_reversekeyiterator",
+      "itertools.accumulate", "types.GenericAlias", "operator.itemgetter", "operator.attrgetter", "torch.finfo", "torch.iinfo", "torch._C._CudaDeviceProperties", "dict_reversekeyiterator",
       "dict_reverseitemiterator", "dict_reversevalueiterator", "itertools.permutations", "itertools.combinations",
       "itertools.combinations_with_replacement", "itertools.count", "itertools.groupby", "itertools._grouper", "itertools.takewhile",
       "itertools.dropwhile", "itertools.pairwise", "itertools.batched", "itertools.cycle", "itertools._tee", "itertools.compress",
@@ -43,14 +43,14 @@ bool is_plain_temporary(PyObject* object) {
   return names.count(Py_TYPE(object)->tp_name) != 0;
 }
 
+bool is_number_info(PyObject* object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "torch.finfo" || name == "torch.iinfo" || name == "torch._C._CudaDeviceProperties";
+}
+
 namespace {
 
 bool is_builtin_function(PyObject* object);
-
-bool is_number_info(PyObject* object) {
-  std::string_view name = Py_TYPE(object)->tp_name;
-  return name == "torch.finfo" || name == "torch.iinfo";
-}
 
 /// Whether all that C code can read of an object from outside is known by its parts: an instance whose class is written in
 /// Python, so that its state is attributes, or one of the built-in kinds that are guarded by content or identity.

@@ -87,7 +87,7 @@ bool Recorder::has_guarded_text(PyObject* object, int depth) {
   }
   if (PyExceptionInstance_Check(object) && is_fresh(object)) return have_guarded_texts(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth);
   if (PyCFunction_Check(object)) return PyCFunction_GET_SELF(object) == nullptr || PyModule_Check(PyCFunction_GET_SELF(object));
-  return PyRange_Check(object) || kind == "torch.finfo" || kind == "torch.iinfo" || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
+  return PyRange_Check(object) || is_number_info(object) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
 }
 
 /// Whether a set, in the order that it is in, holds nothing but leaves that will do.

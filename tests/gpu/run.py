@@ -69,7 +69,7 @@ def main():
         except (AssertionError, RuntimeError) as error:
             failed += 1
             print(f"FAIL {name}: {error}")
-    scripts = [("checks.py", "cuda" if kernel_bench.has_gpu() else "cpu")]
+    scripts = [(script, "cuda" if kernel_bench.has_gpu() else "cpu") for script in ("checks.py", "capture.py")]
     if kernel_bench.has_gpu():
         scripts += [("corpus.py", "cuda", options.filter), ("devices.py",)]
     else:

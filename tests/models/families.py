@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs models that dynrun was not made on: one of each family of timm, torchvision and transformers, random weights, against eager.
 
-Run as `dynrun tests/models/families.py [--of timm,torchvision,transformers] [--filter NAMES]`; each model is a forked child. It prints, for
-each, segments, captured operators and eager's time over dynrun's, then breaks and guards that missed. Wrong results, crashes and errors
-fail. All of it takes about two hours; tools/test does not run it.
+Run as `dynrun tests/models/families.py [--of timm,torchvision,transformers] [--filter NAMES] [--device cuda] [--part 3/24]`; each model is a
+forked child. It prints, for each, segments, captured operators and eager's time over dynrun's, then breaks and guards that missed. Wrong results, crashes and errors
+fail. All of it takes about two hours, and one part of N the Nth of that (a part a process: the times are not worth much then); tools/test does
+not run it. On a GPU convolutions are computed without TF32, so that results can be told from wrong ones.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import harness  # noqa: E402
 dynrun = harness.under_dynrun(__file__)
 
 import torch  # noqa: E402
+import torch.utils._pytree as pytree  # noqa: E402
 import zoo  # noqa: E402
 
 # (seed, batch) of each call: the first sizes again, then others.
@@ -171,6 +173,8 @@ def milliseconds(model, args, kwargs):
     while len(times) < 5:
         began = time.perf_counter()
         through_c(model, args, kwargs)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return sorted(times)[2] * 1e3
 
@@ -197,11 +201,11 @@ def differences(calls, outputs, expected):
     return found
 
 
-def run_eagerly(model, inputs):
+def run_eagerly(model, inputs, device):
     """The calls that eager takes, what they are given and what they give: a model need not take more than one batch."""
     calls, given, expected = [], [], []
     for seed, batch in CALLS:
-        args, kwargs = inputs(seed, batch)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), inputs(seed, batch))
         torch.manual_seed(seed)
         try:
             expected.append(model(*args, **kwargs))
@@ -231,15 +235,16 @@ def what_was_recorded(stats):
 
 
 @torch.no_grad()
-def check(library, name):
+def check(library, name, device):
     warnings.simplefilter("ignore")
+    torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(1)
     with dynrun.disable():
         try:
             with zoo.seeded():
                 model, inputs = LIBRARIES[library][1](name)
-                zoo.with_head(model).eval()
-            calls, given, expected = run_eagerly(model, inputs)
+                zoo.with_head(model).eval().to(device)
+            calls, given, expected = run_eagerly(model, inputs, device)
         except Exception as error:  # noqa: BLE001
             return {"skipped": f"{type(error).__name__}: {error}"[:100]}
         eager = milliseconds(model, *given[0])
@@ -278,13 +283,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--of", default=",".join(LIBRARIES))
     parser.add_argument("--filter", default="", help="only models whose name contains one of these (comma)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda")
+    parser.add_argument("--part", default="1/1", help="3/24: the third of each 24 models")
     options = parser.parse_args()
-    wanted = [part for part in options.filter.split(",") if part]
+    part, parts = map(int, options.part.split("/"))
+    wanted = [word for word in options.filter.split(",") if word]
     results = []
-    for library in options.of.split(","):
-        for name in LIBRARIES[library][0]():
-            if not wanted or any(part in name for part in wanted):
-                results.append(show(library, name, harness.in_child(check, library, name)))
+    models = [(library, name) for library in options.of.split(",") for name in LIBRARIES[library][0]()]
+    for library, name in models[part - 1::parts]:
+        if not wanted or any(word in name for word in wanted):
+            results.append(show(library, name, harness.in_child(check, library, name, options.device)))
     print(f"{results.count(True)} passed, {results.count(False)} failed, {results.count(None)} skipped")
     return False in results
 
