@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
+#include "graph/writes.h"
 
 #include <algorithm>
 
@@ -28,7 +29,7 @@ void Aliases::add(const Node& node) {
   }
   const auto& formals = node.op.schema().arguments();
   for (std::size_t i = 0; i < node.arguments.size(); i++) {
-    if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
+    if (!graph::is_written(formals[i])) continue;
     auto note = [&](const Argument& argument) {
       if (argument.is_value() && argument.value() != kNoValue) written_.insert(roots(argument.value()).begin(), roots(argument.value()).end());
     };

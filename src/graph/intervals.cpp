@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
+#include "graph/writes.h"
 
 #include <algorithm>
 #include <set>
@@ -64,7 +65,7 @@ class Walk {
     for (const Node& node : graph_.nodes) {
       const auto& formals = node.op.schema().arguments();
       for (std::size_t i = 0; i < formals.size(); i++) {
-        if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
+        if (!is_written(formals[i])) continue;
         std::set<ValueId> written;
         visit_values(node.arguments[i], [&](ValueId id) { add_roots(id, written); });
         if (std::any_of(written.begin(), written.end(), [&](ValueId id) { return looked_at.count(id) != 0; })) return true;

@@ -1,5 +1,6 @@
 #include "guards/silent_writes.h"
 
+#include "graph/writes.h"
 #include "guards/storage_watch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -32,16 +33,8 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
 
 /// Operators whose schemas do say what they write.
 void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto& arguments = op.schema().arguments();
   std::vector<at::Tensor> written;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].alias_info() == nullptr || !arguments[i].alias_info()->isWrite()) continue;
-    const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
-    if (value.isTensor()) written.push_back(value.toTensor());
-    if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) written.push_back(tensor);
-    }
-  }
+  graph::visit_written(op, *stack, stack->size() - op.schema().arguments().size(), [&](const at::Tensor& tensor) { written.push_back(tensor); });
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);

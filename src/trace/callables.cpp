@@ -246,8 +246,9 @@ void add_torch() {
   put_descriptors("torch:Size", {"numel"}, kPureKind);
   put_all("torch._C", {"_is_in_bad_fork", "_cuda_isInBadFork", "_get_cudnn_allow_tf32", "_get_cublas_allow_tf32", "_get_overrideable_sdp_enabled",
                        "_get_cudnn_sdp_enabled", "_get_nnpack_enabled", "_get_deterministic_fill_uninitialized_memory", "_get_fp32_precision_getter",
-                       "_get_default_device", "_dispatch_has_kernel", "_cuda_isCurrentStreamCapturing"},
+                       "_get_default_device", "_dispatch_has_kernel", "_cuda_isCurrentStreamCapturing", "_cuda_getDeviceCount", "_cuda_getDevice"},
           modelled(Model::kState));
+  put_all("torch._C", {"_cuda_exchangeDevice", "_cuda_maybeExchangeDevice", "_cuda_setDevice"}, modelled(Model::kSetDevice));
   put_all("_abc", {"_abc_instancecheck", "_abc_subclasscheck"}, kPureKind);
   put_all("torch._C", {"_set_grad_enabled", "set_grad_enabled"}, modelled(Model::kSetGrad));
   put_all("torch", {"set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled", "autocast_increment_nesting",

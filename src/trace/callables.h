@@ -45,6 +45,7 @@ enum class Model : std::uint8_t {
   kHandled,         // sys.exc_info, sys.exception
   kGlobals,         // globals
   kVariables,       // vars of one object
+  kSetDevice,       // makes a GPU the current one
   kState,           // tells state that no guard knows of: each replay calls it again and compares
   kBreak,           // dynrun.graph_break: a break that the program asks for
   kScope,           // what changes how code is recorded from there on

@@ -1,6 +1,7 @@
 #include "trace/operator_traits.h"
 
 #include "graph/operators.h"
+#include "graph/writes.h"
 
 #include <algorithm>
 #include <string>
@@ -26,14 +27,7 @@ bool has_own_version(const c10::OperatorHandle& op) {
 
 WrittenSizes::WrittenSizes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, std::size_t first) {
   if (!op.schema().is_mutable() || op.hasTag(at::Tag::inplace_view)) return;
-  const auto& formals = op.schema().arguments();
-  for (std::size_t i = 0; i < formals.size(); i++) {
-    if (formals[i].alias_info() == nullptr || !formals[i].alias_info()->isWrite()) continue;
-    const c10::IValue& value = stack[first + i];
-    if (value.isTensor()) add(value.toTensor());
-    if (!value.isTensorList()) continue;
-    for (const at::Tensor& tensor : value.toTensorVector()) add(tensor);
-  }
+  graph::visit_written(op, stack, first, [this](const at::Tensor& tensor) { add(tensor); });
 }
 
 bool WrittenSizes::changed() const {

@@ -576,6 +576,7 @@ class Recorder {
   Flow model_globals(const ModelledCall& call);
   Flow model_vars(const ModelledCall& call);
   Flow model_state(const ModelledCall& call);
+  Flow model_set_device(const ModelledCall& call);
   Flow pop_outside_item(const ModelledCall& call, PyObject* key);
   Flow reset_by_outside_token(const ModelledCall& call, PyObject* token);
   /// Whether recorded code reset the variable to what it was before the segment began.

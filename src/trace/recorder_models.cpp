@@ -341,6 +341,18 @@ Flow Recorder::model_state(const ModelledCall& call) {
   return go_on(call);
 }
 
+/// `with torch.cuda.device(d)` of the GPU that is the current one: nothing changes, as long as each replay begins with the same one.
+Flow Recorder::model_set_device(const ModelledCall& call) {
+  static const python::Kept current = import_path("torch._C:_cuda_getDevice");
+  if (!current || call.site.arguments.size() != 1 || call.site.keyword_names) return opaque(call);
+  PyObject* wanted = call.site.arguments[0];
+  const Ref now = Ref::steal(PyObject_CallNoArgs(current.get()));
+  PyErr_Clear();
+  if (!now || !PyLong_CheckExact(wanted) || PyObject_RichCompareBool(wanted, now.get(), Py_EQ) != 1) return opaque(call);
+  host_.require_equal(host_.compute(HostKind::kCall, 0, {}, current.get(), now.get()), now.get());
+  return go_on(call);
+}
+
 Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, CallSite& site, Model model, PyObject* self,
                              PyObject* callable) {
   const bool bound = self != nullptr && (site.arguments.empty() || site.arguments[0] != self);
@@ -381,6 +393,7 @@ Flow Recorder::call_modelled(vm::Activation& activation, const Instruction& in, 
     case Model::kGlobals: return model_globals(call);
     case Model::kVariables: return model_vars(call);
     case Model::kState: return model_state(call);
+    case Model::kSetDevice: return model_set_device(call);
     case Model::kMetadata:
     case Model::kNone: break;
   }

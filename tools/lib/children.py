@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 
 
@@ -17,12 +18,19 @@ ends = set()  # the parent's, of the pipes to its children
 class Child:
     """The parent's end. Answers are {"value": …}, or {"error": text} where the child raised or died."""
 
-    def __init__(self, orders, answers, wait):
-        self.orders, self.answers, self.wait = orders, answers, wait
+    def __init__(self, orders, answers, wait, errors=None):
+        self.orders, self.answers, self.wait, self.errors = orders, answers, wait, errors
 
     def answer(self):
         line = self.answers.readline()
-        return json.loads(line) if line else {"error": f"the child ended with status {self.end()}"}
+        return json.loads(line) if line else {"error": f"the child ended with status {self.end()}{self.last_words()}"}
+
+    def last_words(self):
+        """What a child of its own program wrote to standard error at the end."""
+        if self.errors is None:
+            return ""
+        self.errors.seek(0)
+        return ":\n" + self.errors.read()[-1000:]
 
     def ask(self, order=""):
         try:
@@ -85,7 +93,8 @@ def forked(function, *args):
 
 def started(command, environment):
     """A child of its own program, which calls `serve` on the streams that it is started with."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    errors = tempfile.TemporaryFile("w+", errors="replace")
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
     own = {process.stdin.fileno(), process.stdout.fileno()}
     ends.update(own)
 
@@ -93,7 +102,7 @@ def started(command, environment):
         ends.difference_update(own)
         return process.wait()
 
-    return Child(process.stdin, process.stdout, wait)
+    return Child(process.stdin, process.stdout, wait, errors)
 
 
 def quiet():
