@@ -8,6 +8,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 namespace dynrun::trace {
 namespace {
@@ -45,6 +47,35 @@ bool leads_to_raise(const bytecode::Code& code, std::int32_t at) {
   return false;
 }
 
+/// The constant as what a number of that kind is compared with, exactly: integers in 64 bits, others as doubles.
+std::optional<at::Scalar> bound_of(PyObject* constant, bool whole) {
+  if (PyFloat_CheckExact(constant)) return whole ? std::nullopt : std::optional(at::Scalar(PyFloat_AS_DOUBLE(constant)));
+  if (!PyLong_CheckExact(constant)) return std::nullopt;
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(constant, &overflow);
+  if (overflow != 0 || value < -(1LL << 53) || value > (1LL << 53)) return std::nullopt;
+  return whole ? at::Scalar(static_cast<std::int64_t>(value)) : at::Scalar(static_cast<double>(value));
+}
+
+/// By Python's number of the comparison, and of the one with its operands the other way round.
+constexpr std::array<int, 6> kReversed = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+
+at::Tensor compared(const at::Tensor& number, const at::Scalar& bound, int comparison) {
+  switch (comparison) {
+    case Py_LT: return number.lt(bound);
+    case Py_LE: return number.le(bound);
+    case Py_EQ: return number.eq(bound);
+    case Py_NE: return number.ne(bound);
+    case Py_GT: return number.gt(bound);
+    default: return number.ge(bound);
+  }
+}
+
+const auto& require_truth() {
+  static const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "").typed<void(const at::Tensor&, bool, std::int64_t)>();
+  return require;
+}
+
 }  // namespace
 
 bool passes_by_raise(const bytecode::Code& code, std::int32_t jump, bool truth) {
@@ -67,9 +98,39 @@ std::optional<bool> Recorder::assume_truth(vm::Activation& activation, const byt
     return at::is_nonzero(of);
   }();
   if (!passes_by_raise(*activation.code, jump, truth)) return std::nullopt;
-  static const auto require = c10::Dispatcher::singleton().findSchemaOrThrow("dynrun::require_truth", "").typed<void(const at::Tensor&, bool, std::int64_t)>();
   operators_.set_source(source_line(activation, in));
-  return record_all([&] { require.call(of, truth, place); }) ? std::optional(truth) : std::nullopt;
+  return record_all([&] { require_truth().call(of, truth, place); }) ? std::optional(truth) : std::nullopt;
+}
+
+/// The same of `t.item() <= 5` and a jump on it: the tensor is compared, in the type that Python compares its number in.
+std::optional<Flow> Recorder::assume_comparison(vm::Activation& activation, const bytecode::Instruction& in) {
+  PyObject *left = activation.peek(2), *right = activation.peek(1);
+  const bool reversed = is_late(right);
+  PyObject *number = reversed ? right : left, *constant = reversed ? left : right;
+  const std::int32_t jump = activation.pc + 1;
+  const std::int64_t place = place_of_jump(*activation.code, jump);
+  if (!limits_.assumes || !is_item(number) || is_unsettled(constant) || is_host(constant) || operators_.wrote_outside() || runtime::is_refuted(place)) return std::nullopt;
+  PyObject* object = late_.at(number).arguments[0].get();
+  const at::Tensor& of = guards::tensor_of(object);
+  const bool whole = c10::isIntegralType(of.scalar_type(), false);
+  const std::optional<at::Scalar> bound = bound_of(constant, whole);
+  if (!bound || whole != (PyLong_CheckExact(number) != 0) || of.requires_grad() || is_unsized(object) || of.scalar_type() == at::kUInt64 || !is_constant(constant)) return std::nullopt;
+  const int comparison = in.argument >> 4;
+  const python::Ref result = python::Ref::steal(PyObject_RichCompare(left, right, comparison));
+  const bool truth = result.get() == Py_True;
+  if (!result || !passes_by_raise(*activation.code, jump, truth)) return PyErr_Clear(), std::nullopt;
+  operators_.set_source(source_line(activation, in));
+  const bool recorded = record_all([&] { require_truth().call(compared(of.to(whole ? at::kLong : at::kDouble), *bound, reversed ? kReversed[static_cast<std::size_t>(comparison)] : comparison), truth, place); });
+  return recorded ? std::optional(give(activation, result, 2)) : std::nullopt;
+}
+
+/// `t.item()` of a truth, and a jump on it.
+std::optional<Flow> Recorder::assume_item(vm::Activation& activation, const CallSite& site) {
+  const bytecode::Instruction& in = activation.code->instructions[static_cast<std::size_t>(activation.pc)];
+  const auto truth = assume_truth(activation, in, site.arguments[0], activation.pc + 1);
+  if (!truth) return std::nullopt;
+  count_operators(1);
+  return give(activation, python::Ref::borrow(*truth ? Py_True : Py_False), site.slots);
 }
 
 }  // namespace dynrun::trace

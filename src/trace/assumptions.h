@@ -1,5 +1,5 @@
 #pragma once
-// Checks of a tensor's value: `if not torch.all(x > 0): raise ValueError(...)`, `assert mask.any()`. A branch whose other side does nothing
+// Checks of a tensor's value: `if not torch.all(x > 0): raise ValueError(...)`, `assert mask.any()`, `assert x.max().item() <= 5`. A branch whose other side does nothing
 // but raise is recorded as if it always went the way that it goes now, and the operator dynrun::require_truth raises in a replay where it
 // does not: the VM runs the code instead then. After a few times the place is not assumed about again.
 

@@ -220,6 +220,8 @@ class Recorder {
 
   // Numbers that data decides, given to torch. (recorder_numbers.cpp)
   struct Late;
+  /// `t.item()`, `float(t)`, `int(t)` of a tensor.
+  bool is_item(PyObject* object) const;
   bool is_data_number(PyObject* object) const;
   bool is_late_element(const Late& late) const;
   bool is_late_size(const Late& late) const;
@@ -315,6 +317,8 @@ class Recorder {
   /// The number in a tensor of one element that follows from sizes stays what it is now. False for another tensor.
   bool require_content(PyObject* tensor);
   std::optional<bool> assume_truth(vm::Activation& activation, const bytecode::Instruction& in, PyObject* tensor, std::int32_t jump);
+  std::optional<Flow> assume_comparison(vm::Activation& activation, const bytecode::Instruction& in);
+  std::optional<Flow> assume_item(vm::Activation& activation, const CallSite& site);
   bool has_open_sizes(PyObject* tensor);
   /// A torch.Size that holds host values.
   bool is_open_size(PyObject* object) const { return !open_sizes_.empty() && open_sizes_.count(object) != 0; }

@@ -338,6 +338,9 @@ std::optional<Flow> Recorder::settle_operands(vm::Activation& activation, const 
   if (!nested && in.opcode == Opcode::kBinarySubscr) {
     if (auto done = late_element(activation)) return done;
   }
+  if (!nested && in.opcode == Opcode::kCompareOp) {
+    if (auto done = assume_comparison(activation, in)) return done;
+  }
   switch (in.opcode) {
     case Opcode::kReturnValue: {
       bool truth = activation.continuation == vm::Continuation::kPushTruth || activation.continuation == vm::Continuation::kPushNotTruth;
@@ -430,6 +433,7 @@ std::optional<Flow> Recorder::call_item(vm::Activation& activation, CallSite& si
   PyObject* object = site.arguments[0];
   if (!guards::is_plain_tensor(object) || !resolve(object)) return std::nullopt;
   const at::Tensor& tensor = guards::tensor_of(object);
+  if (asks && tensor.scalar_type() == at::kBool && tensor.numel() == 1) return assume_item(activation, site);
   const bool whole = c10::isIntegralType(tensor.scalar_type(), false);
   const bool real = whole || (tensor.is_floating_point() && !c10::isFloat8Type(tensor.scalar_type()));
   if (tensor.numel() != 1 || !real || tensor.is_meta() || (converts && tensor.requires_grad())) return std::nullopt;

@@ -59,6 +59,14 @@ bool takes_sizes(std::string_view name) {
 
 }  // namespace
 
+bool Recorder::is_item(PyObject* object) const {
+  if (!is_late(object) || !is_number(object)) return false;
+  const Late& late = late_.at(object);
+  PyObject* callee = late.callee.get();
+  const bool asks = callee == item_method() || is_class(callee, PyLong_Type) || is_class(callee, PyFloat_Type);
+  return asks && late.arguments.size() == 1 && guards::is_tensor(late.arguments[0].get());
+}
+
 /// Whether the graph can make the number: an element of a tensor, or arithmetic on such.
 bool Recorder::is_data_number(PyObject* object) const {
   if (!is_late(object) || !is_number(object) || !scalar_of(object)) return false;

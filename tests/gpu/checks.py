@@ -82,7 +82,31 @@ def categorical(x):
     return distribution.entropy(), distribution.log_prob(torch.zeros(x.shape[0], dtype=torch.long, device=x.device))
 
 
-CASES = {"model": Checked, "asserts": asserts, "two checks": two_checks, "late check": late_check, "caught": caught, "draws": draws,
+def item(x):
+    if x.min().item() <= 0:
+        raise ValueError(f"{x.min().item():.3f} is not positive")
+    return torch.sin(x) * 2
+
+
+def item_of_truth(x):
+    if (x <= 0).any().item():
+        raise ValueError("not positive")
+    return torch.sin(x) * 2
+
+
+def counted(x):
+    positive = int((x > 0).sum())
+    assert positive >= 512, f"only {positive}"
+    return x * positive
+
+
+def between(x):
+    y = x.cumsum(-1)
+    assert -0.0 < float(x.min()) <= 1.5 and 1e9 >= y.max().item()
+    return y
+
+
+CASES = {"item": item, "item of truth": item_of_truth, "counted": counted, "between": between, "model": Checked, "asserts": asserts, "two checks": two_checks, "late check": late_check, "caught": caught, "draws": draws,
          "behind a copy": behind_a_copy, "normal": normal, "categorical": categorical}
 
 
