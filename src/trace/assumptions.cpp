@@ -114,14 +114,20 @@ std::optional<Flow> Recorder::assume_comparison(vm::Activation& activation, cons
   const at::Tensor& of = guards::tensor_of(object);
   const bool whole = c10::isIntegralType(of.scalar_type(), false);
   const std::optional<at::Scalar> bound = bound_of(constant, whole);
-  if (!bound || whole != (PyLong_CheckExact(number) != 0) || of.requires_grad() || is_unsized(object) || of.scalar_type() == at::kUInt64 || !is_constant(constant)) return std::nullopt;
+  if (!bound || whole != (PyLong_CheckExact(number) != 0) || is_unsized(object) || of.scalar_type() == at::kUInt64 || !is_constant(constant)) return std::nullopt;
   const int comparison = in.argument >> 4;
   const python::Ref result = python::Ref::steal(PyObject_RichCompare(left, right, comparison));
   const bool truth = result.get() == Py_True;
   if (!result || !passes_by_raise(*activation.code, jump, truth)) return PyErr_Clear(), std::nullopt;
   operators_.set_source(source_line(activation, in));
-  const bool recorded = record_all([&] { require_truth().call(compared(of.to(whole ? at::kLong : at::kDouble), *bound, reversed ? kReversed[static_cast<std::size_t>(comparison)] : comparison), truth, place); });
-  return recorded ? std::optional(give(activation, result, 2)) : std::nullopt;
+  const bool recorded = record_all([&] {
+    const at::Tensor plain = of.requires_grad() ? of.detach() : of;
+    require_truth().call(compared(plain.to(whole ? at::kLong : at::kDouble), *bound, reversed ? kReversed[static_cast<std::size_t>(comparison)] : comparison), truth, place);
+  });
+  if (!recorded) return std::nullopt;
+  const Flow flow = give(activation, result, 2);
+  if (Py_REFCNT(number) == 1) originals_.erase(number), late_.erase(number);  // nobody has it any more
+  return flow;
 }
 
 /// `t.item()` of a truth, and a jump on it.

@@ -500,8 +500,7 @@ Flow Recorder::call_builtin(vm::Activation& activation, const Instruction& in, C
     for (PyObject* argument : site.arguments) {
       bool open = guards::is_constant_like(argument) || guards::is_tensor(argument) || PyList_CheckExact(argument) || PyTuple_CheckExact(argument) ||
                   PyDict_CheckExact(argument) || (records_sizes() && PyODict_CheckExact(argument)) || !is_fresh(argument) || (PyGen_CheckExact(argument) && yields);
-      if (!open) specialise_reachable({Ref::borrow(argument)});
-      if (!open && any_unsettled()) return cut_unsettled(BreakId::k_changing_number, name.c_str());
+      if (!open && !settle_hidden(argument)) return cut_unsettled(BreakId::k_changing_number, name.c_str());
     }
   }
   for (PyObject* argument : site.arguments) {

@@ -150,7 +150,7 @@ RecipeId Recorder::recipe_profiler_record(PyObject* record) {
   return segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(enter.get()), {first, second}, {}});
 }
 
-/// Collections that C code makes: collections.deque, collections.defaultdict.
+/// Collections that C code makes (collections.deque, collections.defaultdict), and views of dicts.
 RecipeId Recorder::recipe_collection(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   std::string_view name = Py_TYPE(object)->tp_name;
@@ -158,6 +158,12 @@ RecipeId Recorder::recipe_collection(PyObject* object) {
     Ref factory = Ref::steal(PyObject_GetAttrString(object, "default_factory"));
     RecipeId first = factory ? recipe(factory.get()) : kNullRecipe, items = first < 0 ? kNullRecipe : recipe_dict(object);
     return items < 0 ? kNullRecipe : segment_->recipes.add({RecipeKind::kCall, 0, Ref::borrow(type), {first, items}, {}});
+  }
+  if (PyDictKeys_Check(object) || PyDictItems_Check(object) || PyDictValues_Check(object)) {
+    PyTypeObject& made_by = name.rfind("odict", 0) == 0 ? PyODict_Type : PyDict_Type;
+    const char* method = PyDictKeys_Check(object) ? "keys" : PyDictItems_Check(object) ? "items" : "values";
+    const RecipeId dict = recipe(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict));
+    return dict < 0 ? kNullRecipe : segment_->recipes.add({RecipeKind::kCall, 0, Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&made_by), method)), {dict}, {}});
   }
   if (name != "collections.deque") return kNullRecipe;
   Ref items = Ref::steal(PySequence_List(object)), length = Ref::steal(PyObject_GetAttrString(object, "maxlen"));

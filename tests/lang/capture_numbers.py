@@ -1,6 +1,7 @@
 """Numbers and texts that no two calls share (of tensors' data, of clocks, random): each function takes two float tensors of shape 4x3
 and uses one construct between operators. For capture.py."""
 
+import itertools
 import logging
 import random
 import sys
@@ -113,6 +114,16 @@ def item_check(x, y):
     if count > x.numel():
         raise ValueError(f"{count} of {x.numel()}")
     return x * count + y
+
+
+@case
+def item_beside_iterators(x, y):
+    named = {"x": x, "y": y}
+    largest = x.max().item()
+    total = sum(len(name) for name in itertools.chain(named.keys(), sorted(named.keys())))
+    for tensor in itertools.chain(named.values(), [x]):
+        y = y + tensor
+    return y * total, largest
 
 
 @case
