@@ -3,6 +3,7 @@ that pass and values that do not, and prints "N passed, N failed"."""
 
 import sys
 
+import support
 import torch
 from torch import nn
 
@@ -144,19 +145,5 @@ def run(dynrun, case, device):
         return difference(got, outcomes(made[1], inputs))
 
 
-def main():
-    import dynrun
-
-    device, failed = (sys.argv[1:] or ["cpu"])[0], 0
-    with torch.no_grad():
-        for name, case in CASES.items():
-            dynrun.reset()
-            problem = run(dynrun, case, device)
-            failed += bool(problem)
-            print(f"{'FAIL' if problem else 'pass'} {name}{': ' if problem else ''}{problem}", flush=True)
-    print(f"{len(CASES) - failed} passed, {failed} failed")
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(support.run_cases(CASES, run))
