@@ -7,7 +7,7 @@ namespace dynrun::runtime {
 
 /// Whether it has raised for that place too often to record it there again. Any thread.
 bool is_refuted(std::int64_t place);
-/// Of how many places that is so.
-std::uint64_t refuted_places();
+/// How often it has raised for places of which that is so: another segment may assume the same.
+std::uint64_t refuted_again();
 
 }  // namespace dynrun::runtime

@@ -684,14 +684,14 @@ Decision Session::run_segment(trace::Segment& segment, std::vector<PyObject*>& r
   const bool by_operators = plan != nullptr && !code.lowered;
   const auto began = by_operators ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   bool returned = false;
-  const std::uint64_t refuted = runtime::refuted_places();
+  const std::uint64_t refuted = runtime::refuted_again();
   engine_.count_edge(last_row_, segment.row, last_break_);
   engine_.make_code_of(segment);
   switch (replay_quietly(segment, registers, std::move(inputs), code, &returned)) {
     case trace::ReplayResult::kDone: break;
     case trace::ReplayResult::kFailed:
       // An operator raises: the code itself shall, from where it stands.
-      segment.refuted = segment.refuted || refuted != runtime::refuted_places();
+      segment.refuted = segment.refuted || refuted != runtime::refuted_again();
       detach();
       return Decision::kResume;
     case trace::ReplayResult::kRaised: {

@@ -114,11 +114,12 @@ std::optional<Flow> Recorder::assume_comparison(vm::Activation& activation, cons
   const at::Tensor& of = guards::tensor_of(object);
   const bool whole = c10::isIntegralType(of.scalar_type(), false);
   const std::optional<at::Scalar> bound = bound_of(constant, whole);
-  if (!bound || whole != (PyLong_CheckExact(number) != 0) || is_unsized(object) || of.scalar_type() == at::kUInt64 || !is_constant(constant)) return std::nullopt;
+  if (!bound || whole != (PyLong_CheckExact(number) != 0) || is_unsized(object) || of.scalar_type() == at::kUInt64) return std::nullopt;
   const int comparison = in.argument >> 4;
   const python::Ref result = python::Ref::steal(PyObject_RichCompare(left, right, comparison));
   const bool truth = result.get() == Py_True;
-  if (!result || !passes_by_raise(*activation.code, jump, truth)) return PyErr_Clear(), std::nullopt;
+  PyErr_Clear();
+  if (!result || !passes_by_raise(*activation.code, jump, truth) || !is_constant(constant)) return std::nullopt;
   operators_.set_source(source_line(activation, in));
   const bool recorded = record_all([&] {
     const at::Tensor plain = of.requires_grad() ? of.detach() : of;
@@ -132,7 +133,10 @@ std::optional<Flow> Recorder::assume_comparison(vm::Activation& activation, cons
 
 /// `t.item()` of a truth, and a jump on it.
 std::optional<Flow> Recorder::assume_item(vm::Activation& activation, const CallSite& site) {
-  const bytecode::Instruction& in = activation.code->instructions[static_cast<std::size_t>(activation.pc)];
+  const auto& instructions = activation.code->instructions;
+  const bytecode::Instruction& in = instructions[static_cast<std::size_t>(activation.pc)];
+  const Opcode next = instructions[static_cast<std::size_t>(activation.pc) + 1].opcode;
+  if ((next != Opcode::kPopJumpIfTrue && next != Opcode::kPopJumpIfFalse) || guards::tensor_of(site.arguments[0]).is_meta()) return std::nullopt;
   const auto truth = assume_truth(activation, in, site.arguments[0], activation.pc + 1);
   if (!truth) return std::nullopt;
   count_operators(1);

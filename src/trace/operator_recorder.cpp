@@ -500,8 +500,9 @@ bool OperatorRecorder::record_numbers(const at::Tensor& tensor) {
   const c10::ScalarType type = tensor.scalar_type();
   const bool holds_any = type == at::kLong || (!wrote_outside_ && (type == at::kFloat || type == at::kDouble));
   if (host_arguments.empty() || !constructs || !holds_any || tensor.dim() > 1) return false;
+  const at::Tensor read = tensor.cpu();  // from a GPU all at once
   std::vector<HostArgument*> hosts;
-  for (std::int64_t i = 0; i < tensor.numel(); i++) hosts.push_back(number_at(tensor, tensor.dim() == 0 ? -1 : i));
+  for (std::int64_t i = 0; i < tensor.numel(); i++) hosts.push_back(number_at(read, tensor.dim() == 0 ? -1 : i));
   if (std::none_of(hosts.begin(), hosts.end(), [](const HostArgument* host) { return host != nullptr; })) return false;
   graph::Mode mode;
   mode.grad_enabled = c10::GradMode::is_enabled();
@@ -519,9 +520,9 @@ bool OperatorRecorder::record_numbers(const at::Tensor& tensor) {
   };
   const c10::IValue none;
   for (std::size_t i = 0; i < hosts.size(); i++) {
-    const at::Tensor element = tensor.dim() == 0 ? tensor : tensor[static_cast<std::int64_t>(i)];
+    const at::Tensor element = tensor.dim() == 0 ? tensor : tensor[static_cast<std::int64_t>(i)], number_now = tensor.dim() == 0 ? read : read[static_cast<std::int64_t>(i)];
     HostArgument* host = hosts[i];
-    graph::Argument number = !host ? graph::Argument::constant(element.item()) : host->data != graph::kNoValue ? graph::Argument::reference(host->data) : host_input(host->host, host->value, false);
+    graph::Argument number = !host ? graph::Argument::constant(number_now.item()) : host->data != graph::kNoValue ? graph::Argument::reference(host->data) : host_input(host->host, host->value, false);
     if (host) host->bound = true;
     const std::string name = fmt::format("tensor_{}", graph_->nodes.size());
     const graph::ValueId result = tensor.dim() == 0 ? result_value(tensor, name) : graph_->add_value({graph::TensorType::of(element.clone()), name});
