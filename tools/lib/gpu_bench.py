@@ -21,7 +21,7 @@ import harness
 
 PEERS = ("compile", "reduce", "graph")
 TURNS = 3
-AT_ONCE = 12   # models that get ready together; of batches half as many, for the device's memory
+AT_ONCE = 13   # models that get ready together; of batches half as many, for the device's memory
 EMPTY_CACHE = "DYNRUN_BENCH_CACHE"
 SUITES = (("float32", 1), ("float32", 32), ("bfloat16", 1), ("bfloat16", 32))
 
@@ -87,7 +87,7 @@ def host_microseconds(call, behind=0):
 
     call = through_c(call)
     times = []
-    for _ in range(50):
+    for _ in range(20):
         torch.cuda.synchronize()
         for _ in range(behind):
             call()
@@ -172,7 +172,7 @@ def first_call_steps(name, dtype, batch, options, dynrun):
 
 
 def row_steps(name, dtype, batch, options, dynrun):
-    """dynrun's child of a row: once ready, the row without times, then the milliseconds of the sides that are named."""
+    """dynrun's child of a row: once ready, the row without times, then each that is named: milliseconds of a side, microseconds of the host."""
     import torch
 
     with torch.no_grad():
@@ -194,10 +194,10 @@ def row_steps(name, dtype, batch, options, dynrun):
         problems += harness.capture_problems(stats, 6, stats["operators_total"] // 6)
         if any(grown := memory_growth(call, options.replays)):
             problems.append(f"{options.replays} calls left {grown[0]} bytes allocated, {grown[1]} more taken from the device")
-        side = yield {"host": host_microseconds(call), "queued": host_microseconds(call, 4), "first": first - first_eager,
-                      "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
+        times = {"eager": lambda: milliseconds(eager), "dynrun": lambda: milliseconds(call), "host": lambda: host_microseconds(call), "queued": lambda: host_microseconds(call, 4)}
+        name = yield {"first": first - first_eager, "segments": stats["segments_compiled"], "problems": sorted(set(problems))}
         while True:
-            side = yield milliseconds(eager if side == "eager" else call)
+            name = yield times[name]()
 
 
 def in_hand_made_graph(call):
@@ -321,11 +321,11 @@ class Row:
         self.own.answer()
         self.ready = self.peers.answer().get("value", ()) if self.peers else ()
 
-    def milliseconds(self):
-        """By side, all of them in turns."""
-        sides = {"eager": self.own, "dynrun": self.own} | {peer: self.peers for peer in self.ready}
-        turns = [{side: child.ask(side)["value"] for side, child in sides.items()} for _ in range(TURNS)]
-        return {side: statistics.median(turn[side] for turn in turns) for side in sides}
+    def times(self):
+        """By name, all in turns: milliseconds of the sides, microseconds of dynrun's host. Where the machine is slow for a second, one turn is."""
+        named = dict.fromkeys(("eager", "dynrun", "host", "queued"), self.own) | dict.fromkeys(self.ready, self.peers)
+        turns = [{name: child.ask(name)["value"] for name, child in named.items()} for _ in range(TURNS)]
+        return {name: statistics.median(turn[name] for turn in turns) for name in named}
 
     def end(self):
         for child in (self.cold, self.own, self.peers):
@@ -357,11 +357,11 @@ def print_row(row, cache, ratios):
         if "error" in answer:
             print(f"{row.name:<20} failed: {answer['error']}", flush=True)
             return False
-    own, took = own["value"], row.milliseconds()
+    own, took = own["value"], row.times()
     for side, values in ratios.items():
         if side in took:
             values.append(took["eager"] / took[side])
-    line = (f"{row.name:<22} {took['eager']:>9.3f} {took['dynrun']:>9.3f} {took['eager'] / took['dynrun']:>6.2f}x {own['host']:>8.0f} {own['queued']:>7.0f} {cold['value']:>7.2f} "
+    line = (f"{row.name:<22} {took['eager']:>9.3f} {took['dynrun']:>9.3f} {took['eager'] / took['dynrun']:>6.2f}x {took['host']:>8.0f} {took['queued']:>7.0f} {cold['value']:>7.2f} "
             f"{own['first']:>7.2f} {own['segments']:>4}")
     print(line + "".join(f" {took[peer]:>9.3f}" if peer in took else f" {'fails':>9}" for peer in ratios if peer != "dynrun"), flush=True)
     for problem in own["problems"]:
