@@ -42,6 +42,24 @@ void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   for (const at::Tensor& tensor : written) note(tensor);
 }
 
+/// The tensors of an argument that is a tensor, or a list of them, or a list of lists.
+void collect(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+  if (value.isTensor()) tensors.push_back(value.toTensor());
+  if (!value.isList()) return;
+  for (const c10::IValue& item : value.toListRef()) collect(item, tensors);
+}
+
+/// A collective of torch.distributed. Its schema does not say what it writes; the names of its arguments do.
+void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::vector<c10::Argument>& arguments = op.schema().arguments();
+  std::vector<at::Tensor> written;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name().rfind("input", 0) != 0) collect((*stack)[stack->size() - arguments.size() + i], written);
+  }
+  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  for (const at::Tensor& tensor : written) note(tensor);
+}
+
 }  // namespace
 
 // By device: what an operator is made of goes before a kernel for all of them.
@@ -51,6 +69,20 @@ TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) { m.impl("batch_norm", TORCH_FN(batch_
 TORCH_LIBRARY_IMPL(aten, ADInplaceOrView, m) {
   for (const char* name : {"_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adagrad_",
                            "_fused_adagrad_.tensor_lr", "_amp_foreach_non_finite_check_and_unscale_"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_and_note>());
+  }
+}
+
+TORCH_LIBRARY_IMPL(c10d, ADInplaceOrView, m) {
+  for (const char* name : {"_allgather_base_", "_reduce_scatter_base_", "allgather_", "allgather_coalesced_", "allgather_into_tensor_coalesced_", "allreduce_",
+                           "allreduce_coalesced_", "alltoall_", "alltoall_base_", "broadcast_", "gather_", "recv_", "recv_any_source_", "reduce_", "reduce_scatter_",
+                           "reduce_scatter_tensor_coalesced_", "scatter_"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_collective>());
+  }
+}
+
+TORCH_LIBRARY_IMPL(_c10d_functional, ADInplaceOrView, m) {
+  for (const char* name : {"all_gather_into_tensor_out", "all_reduce_", "all_reduce_coalesced_", "broadcast_", "reduce_scatter_tensor_out"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_and_note>());
   }
 }

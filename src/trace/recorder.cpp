@@ -284,7 +284,10 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   enter_machine(machine);
   pending_ = Pending{};
   mutations_before_ = mutations_;
-  if (poisoned_) return Flow::kRun;
+  if (poisoned_) {
+    note_unseen_write(activation, in);
+    return Flow::kRun;
+  }
   if (++instructions_ > limits_.instructions || (operators_.graph()->nodes.size() > limits_.nodes && &machine == &machine_))
     return cut_here("");
   bool stressed = limits_.break_after_operator && &machine == &machine_ && !operators_.graph()->nodes.empty();
@@ -310,6 +313,41 @@ Flow Recorder::before(vm::Machine& machine, vm::Activation& activation, const In
   if (late_operator && flow == Flow::kRun) return cut_unsettled(BreakId::k_changing_number, "an operator after a clock");
   if (flow == Flow::kRaise) segment_.reset();
   return flow;
+}
+
+/// Once something could not be recorded, the code that C code called goes on without: where it may write an object of the segment's own,
+/// that object is no longer what the segment would rebuild before the call.
+void Recorder::note_unseen_write(vm::Activation& activation, const Instruction& in) {
+  switch (in.opcode) {
+    case Opcode::kNop:
+    case Opcode::kResume:
+    case Opcode::kPopTop:
+    case Opcode::kPushNull:
+    case Opcode::kCopy:
+    case Opcode::kSwap:
+    case Opcode::kLoadConst:
+    case Opcode::kLoadFast:
+    case Opcode::kLoadFastCheck:
+    case Opcode::kLoadDeref:
+    case Opcode::kLoadGlobal:
+    case Opcode::kLoadAttr:
+    case Opcode::kStoreFast:
+    case Opcode::kIsOp:
+    case Opcode::kReturnValue:
+    case Opcode::kReturnConst: return;
+    case Opcode::kStoreDeref:
+    case Opcode::kDeleteDeref:
+      if (is_fresh(activation.locals()[in.argument])) mutations_++;
+      return;
+    default: break;
+  }
+  for (int i = 1; i <= activation.stack_depth(); i++) {
+    PyObject* object = activation.peek(i);
+    if (object != nullptr && PyCFunction_Check(object)) object = PyCFunction_GET_SELF(object);
+    if (object == nullptr || guards::is_tensor(object) || PyTuple_CheckExact(object) || !PyObject_IS_GC(object) || !is_fresh(object)) continue;
+    mutations_++;
+    return;
+  }
 }
 
 /// A recording that began inside a loop ends where it began: the next turn is the same segment.

@@ -659,6 +659,7 @@ class Recorder {
   bool learn_pending(vm::Activation* top);
   /// What is learnt from now on is learnt in this instruction's line.
   void enter_line(const vm::Activation& activation, const bytecode::Instruction& in);
+  void note_unseen_write(vm::Activation& activation, const bytecode::Instruction& in);
   bool turned_around(vm::Machine& machine, const vm::Activation& activation) const;
   void enter_machine(vm::Machine& machine);
   bool finish_return(PyObject* value);

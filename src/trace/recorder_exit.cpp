@@ -302,6 +302,8 @@ RecipeId Recorder::recipe_exception(PyObject* object) {
   bool plain = type->tp_new == base->tp_new && (added == 0 || (heap && type->tp_weaklistoffset > 0 && added == static_cast<Py_ssize_t>(sizeof(PyObject*))));
   if (!plain || (heap && source_of(reinterpret_cast<PyObject*>(type)) == kNoSource)) return kNullRecipe;
   auto* exception = reinterpret_cast<PyBaseExceptionObject*>(object);
+  // What was raised while something outside was being handled would have that as its context.
+  if (exception->traceback != nullptr && exception->context == nullptr) require_nothing_handled();
   RecipeId id = segment_->recipes.add({RecipeKind::kException, exception->suppress_context, Ref::borrow(reinterpret_cast<PyObject*>(type)), {}, {}});
   recipe_memo_[object] = id;
   std::vector<RecipeId> children;
