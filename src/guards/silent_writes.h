@@ -1,7 +1,7 @@
 #pragma once
 // Operators that write tensors without moving their version counters: batch norms in training mode their running statistics, torch.optim's
-// fused steps the parameters, torch.distributed's collectives what they are given. Kernels in the dispatcher count such writes for what was folded (storage_watch.h), wherever they come from;
-// runs of segments go past the dispatcher's upper keys, and count theirs themselves.
+// fused steps the parameters, torch.distributed's collectives what they are given. Kernels in the dispatcher count such writes for what was
+// folded (storage_watch.h), wherever they come from; runs of segments go past the dispatcher's upper keys, and count theirs themselves.
 
 #include <ATen/core/function_schema.h>
 
