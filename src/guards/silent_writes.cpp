@@ -31,13 +31,21 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
   return result;
 }
 
-/// Operators whose schemas do say what they write.
-void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void run_rest(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) { op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack); }
+
+/// What the operator's schema says that it writes.
+std::vector<at::Tensor> written_by(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   std::vector<at::Tensor> written;
-  graph::visit_written(op, *stack, stack->size() - op.schema().arguments().size(), [&](const at::Tensor& tensor) { written.push_back(tensor); });
+  graph::visit_written(op, stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor& tensor) { written.push_back(tensor); });
+  return written;
+}
+
+/// A fused step of torch.optim.
+void run_step(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::vector<at::Tensor> written = written_by(op, *stack);
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    run_rest(op, keys, stack);
   }
   for (const at::Tensor& tensor : written) note(tensor);
 }
@@ -49,15 +57,26 @@ void collect(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   for (const c10::IValue& item : value.toListRef()) collect(item, tensors);
 }
 
-/// A collective of torch.distributed. Its schema does not say what it writes; the names of its arguments do.
+/// A collective of torch.distributed. Its schema does not say what it writes; the names of its arguments do. One that is not waited for
+/// writes at any time from now on.
 void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::vector<c10::Argument>& arguments = op.schema().arguments();
   std::vector<at::Tensor> written;
+  bool is_waited_for = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name().rfind("input", 0) != 0) collect((*stack)[stack->size() - arguments.size() + i], written);
+    const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    if (arguments[i].name() == "async_op") is_waited_for = !value.toBool();
+    else if (arguments[i].name().rfind("input", 0) != 0) collect(value, written);
   }
-  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-  for (const at::Tensor& tensor : written) note(tensor);
+  run_rest(op, keys, stack);
+  for (const at::Tensor& tensor : written) is_waited_for ? note(tensor) : give_away(tensor);
+}
+
+/// A collective that says what it writes, and is waited for elsewhere.
+void run_functional_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::vector<at::Tensor> written = written_by(op, *stack);
+  run_rest(op, keys, stack);
+  for (const at::Tensor& tensor : written) give_away(tensor);
 }
 
 }  // namespace
@@ -69,7 +88,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) { m.impl("batch_norm", TORCH_FN(batch_
 TORCH_LIBRARY_IMPL(aten, ADInplaceOrView, m) {
   for (const char* name : {"_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adagrad_",
                            "_fused_adagrad_.tensor_lr", "_amp_foreach_non_finite_check_and_unscale_"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_and_note>());
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_step>());
   }
 }
 
@@ -83,7 +102,7 @@ TORCH_LIBRARY_IMPL(c10d, ADInplaceOrView, m) {
 
 TORCH_LIBRARY_IMPL(_c10d_functional, ADInplaceOrView, m) {
   for (const char* name : {"all_gather_into_tensor_out", "all_reduce_", "all_reduce_coalesced_", "broadcast_", "reduce_scatter_tensor_out"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_and_note>());
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_functional_collective>());
   }
 }
 

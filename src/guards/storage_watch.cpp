@@ -223,6 +223,14 @@ void note_written(const at::Tensor& tensor) {
   count_alias(tensor.storage().unsafeGetStorageImpl());
 }
 
+void give_away(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  std::lock_guard<std::mutex> lock(mutex);
+  given_away().add(storage);
+  count_alias(storage);
+}
+
 std::uint64_t alias_epoch(const at::Tensor& tensor) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = epochs().find(tensor.storage().unsafeGetStorageImpl());
