@@ -333,6 +333,8 @@ void attach_engine() {
   if (state.options->vm == kDynrunVmAll || !state.options->dumps.empty()) start_engine();
 }
 
+void* engine_library() { return state.library; }
+
 bool engine_failed() { return state.report_failed; }
 
 }  // namespace dynrun::cli

@@ -15,6 +15,9 @@ void register_module(const PythonApi& api, const Options& options, StackBounds s
 /// report written at exit. Needs the GIL. Throws UserError.
 void attach_engine();
 
+/// libdynrun.so; null where nothing has wanted it yet.
+void* engine_library();
+
 /// Whether the run must end with a failure although the script succeeded: the report could not be written.
 bool engine_failed();
 

@@ -5,7 +5,10 @@
 #include "engine/engine.h"
 #include "engine/module.h"
 #include "engine/steady_frames.h"
+#include "guards/extension_operators.h"
+#include "guards/extensions.h"
 #include "guards/storage_watch.h"
+#include "guards/tensor_converter.h"
 #include "report/report.h"
 #include "trace/hidden_key.h"
 #include "trace/callables.h"
@@ -52,6 +55,8 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_torch_ready(void) {
   torch_is_ready = true;
   dynrun::trace::build_callable_table();
   dynrun::guards::watch_storage_aliases();
+  dynrun::guards::watch_dlpack_table();
+  dynrun::guards::watch_operators();
   dynrun::trace::hide_recording_key();
   if (dynrun::engine::engine()) dynrun::engine::engine()->loops().consider_running();
   if (the_options.stats_file || the_options.explain_file || the_options.html_file || the_options.explain) dynrun::engine::count_operators_of_all_threads();
@@ -62,6 +67,14 @@ extern "C" DYNRUN_EXPORT void dynrun_engine_dynamo_ready(void) {
   static bool served = false;
   if (torch_is_ready && serves_torch_compile() && !std::exchange(served, true)) dynrun::engine::run_part("_serve", "serve_dynamo");
 }
+
+extern "C" DYNRUN_EXPORT bool dynrun_engine_load_tensor(void* caster, PyObject* object, bool convert, const void* caller) {
+  return dynrun::guards::load_tensor(caster, object, convert, caller);
+}
+
+/// In programs that link the library.
+extern "C" DYNRUN_EXPORT bool dynrun_tensor_converter(void* caster, PyObject* object, bool convert) __asm__(DYNRUN_TENSOR_CONVERTER);
+bool dynrun_tensor_converter(void* caster, PyObject* object, bool convert) { return dynrun::guards::load_tensor(caster, object, convert, __builtin_return_address(0)); }
 
 extern "C" DYNRUN_EXPORT int dynrun_engine_stop(char* error, size_t error_size) {
   dynrun::vm::remove_frame_hook();

@@ -2,6 +2,7 @@
 // What the executable and libdynrun.so say to each other. Plain C: the executable links neither libpython nor libtorch, and
 // finds these functions with dlsym after it has opened the library. Every function needs the GIL.
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,10 @@ DYNRUN_EXPORT void dynrun_engine_torch_ready(void);
 
 /// Called when torch._dynamo has been imported. Optional.
 DYNRUN_EXPORT void dynrun_engine_dynamo_ready(void);
+
+/// Stands in for libtorch_python's converter of tensors for extension modules (guards/tensor_converter.h), called by the code at `caller`:
+/// whether the object is a tensor, which it puts into the caster.
+DYNRUN_EXPORT bool dynrun_engine_load_tensor(void* caster, struct _object* object, bool convert, const void* caller);
 
 /// Stops: the frame hook is removed, the report is written (src/report). Called last of the interpreter's atexit functions,
 /// after the script's output was flushed, in the process that started the engine (not in forked children). Returns 0, or

@@ -15,4 +15,10 @@ void visit_written(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   }
 }
 
+void collect_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+  if (value.isTensor()) tensors.push_back(value.toTensor());
+  if (!value.isList()) return;
+  for (const c10::IValue& item : value.toListRef()) collect_tensors(item, tensors);
+}
+
 }  // namespace dynrun::graph

@@ -50,13 +50,6 @@ void run_step(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   for (const at::Tensor& tensor : written) note(tensor);
 }
 
-/// The tensors of an argument that is a tensor, or a list of them, or a list of lists.
-void collect(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
-  if (value.isTensor()) tensors.push_back(value.toTensor());
-  if (!value.isList()) return;
-  for (const c10::IValue& item : value.toListRef()) collect(item, tensors);
-}
-
 /// A collective of torch.distributed. Its schema does not say what it writes; the names of its arguments do. One that is not waited for
 /// writes at any time from now on.
 void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -66,7 +59,7 @@ void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
     if (arguments[i].name() == "async_op") is_waited_for = !value.toBool();
-    else if (arguments[i].name().rfind("input", 0) != 0) collect(value, written);
+    else if (arguments[i].name().rfind("input", 0) != 0) graph::collect_tensors(value, written);
   }
   run_rest(op, keys, stack);
   for (const at::Tensor& tensor : written) is_waited_for ? note(tensor) : give_away(tensor);

@@ -1,6 +1,7 @@
 #include "guards/storage_watch.h"
 
 #include "guards/address_users.h"
+#include "guards/extension_operators.h"
 #include "guards/torch_python.h"
 #include "python/import.h"
 #include "python/reference.h"
@@ -213,6 +214,7 @@ void watch_storage_aliases() {
 }
 
 void watch_storage(const at::Tensor& tensor) {
+  watch_new_operators();
   std::lock_guard<std::mutex> lock(mutex);
   epochs().try_emplace(tensor.storage().unsafeGetStorageImpl(), 0);
 }
@@ -221,6 +223,12 @@ void note_written(const at::Tensor& tensor) {
   if (!tensor.has_storage()) return;
   std::lock_guard<std::mutex> lock(mutex);
   count_alias(tensor.storage().unsafeGetStorageImpl());
+}
+
+void note_all_written() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto& [storage, epoch] : epochs()) epoch++;
+  alias_total++;
 }
 
 void give_away(const at::Tensor& tensor) {

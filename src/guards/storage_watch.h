@@ -16,6 +16,8 @@ void watch_storage_aliases();
 void watch_storage(const at::Tensor& tensor);
 /// Counts a write that moves no version counter like such an alias. Needs no GIL.
 void note_written(const at::Tensor& tensor);
+/// Counts such a write of every storage that is watched. Needs no GIL.
+void note_all_written();
 /// The storage may be written at any time from now on, by what does not show among its owners: it is not foldable again. Needs no GIL.
 void give_away(const at::Tensor& tensor);
 /// How many were made since; 0 when it is not watched.

@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
+#include "guards/extension_operators.h"
 #include "trace/autocast.h"
 #include "trace/operator_traits.h"
 
@@ -405,6 +406,7 @@ Refusal OperatorRecorder::refuse_before(const c10::OperatorHandle& op, const tor
       }
     }
   }
+  if (guards::writes_unsaid(op)) return Refusal::kUnrecordable;
   if (data_dependent(op, stack, first)) return Refusal::kDataDependent;
   if (wrote_outside_ && (offers_data() || may_raise_on_history(op, stack, first))) return Refusal::kMayRaiseAfterWrite;
   const bool integers = stack.size() > first + 1 && is_integer(stack[first + 1], !host_arguments.empty());

@@ -13,7 +13,7 @@ import harness  # noqa: E402
 
 dynrun = harness.under_dynrun(__file__)
 
-FILES = ("backends", "break_ids", "compiling", "docs", "explaining", "exporting", "served", "terminal")
+FILES = ("backends", "break_ids", "compiling", "docs", "explaining", "exporting", "extensions", "served", "terminal")
 
 
 def run_case(case):

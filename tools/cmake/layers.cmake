@@ -86,6 +86,8 @@ function(dynrun_executable)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/*.cpp)
   add_executable(dynrun ${sources})
   target_link_libraries(dynrun PRIVATE report dynrun::python ${CMAKE_DL_LIBS})
+  # Extension modules are to find this one before libtorch_python's (src/cli/tensor_converter.cpp).
+  target_link_options(dynrun PRIVATE -Wl,--export-dynamic-symbol=_ZN8pybind116detail11type_casterIN2at6TensorEvE4loadENS_6handleEb)
   target_compile_definitions(dynrun PRIVATE
     DYNRUN_VERSION="${PROJECT_VERSION}" DYNRUN_BUILT_PYTHON_VERSION="${DYNRUN_PYTHON_VERSION}" DYNRUN_BUILT_PYTHON="${DYNRUN_PYTHON}" DYNRUN_TORCH_VERSION="${DYNRUN_TORCH_VERSION}")
 endfunction()

@@ -1,0 +1,125 @@
+#include "guards/extension_operators.h"
+
+#include "graph/writes.h"
+#include "guards/storage_watch.h"
+
+#include <ATen/core/boxing/KernelFunction.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dynrun::guards {
+
+namespace {
+
+using c10::DispatchKey;
+
+bool is_libtorchs(std::string_view name) { return name.rfind("aten::", 0) == 0 || name.rfind("prim::", 0) == 0 || name.rfind("prims::", 0) == 0; }
+
+bool holds_tensors(const c10::Argument& formal) { return formal.type()->str().find("Tensor") != std::string::npos; }
+
+/// What an operator is given that it writes, said or not.
+std::vector<at::Tensor> written_by(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - op.schema().arguments().size();
+  std::vector<at::Tensor> written;
+  if (!writes_unsaid(op)) graph::visit_written(op, stack, first, [&](const at::Tensor& tensor) { written.push_back(tensor); });
+  else std::for_each(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(), [&](const c10::IValue& value) { graph::collect_tensors(value, written); });
+  return written;
+}
+
+void note(const std::vector<at::Tensor>& written) {
+  for (const at::Tensor& tensor : written) {
+    if (tensor.defined()) note_written(tensor);
+  }
+}
+
+void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::vector<at::Tensor> written = written_by(op, *stack);
+  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  note(written);
+}
+
+/// One that has a kernel for all keys alike, those of autograd too, which nothing below these is asked for.
+void run_composite_and_note(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::vector<at::Tensor> written = written_by(op, *stack);
+  const bool has_own = op.hasKernelForDispatchKey(DispatchKey::Autograd);  // registered after all
+  op.callBoxedForDispatchKey(has_own ? DispatchKey::Autograd : DispatchKey::CompositeImplicitAutograd, *stack);
+  note(written);
+}
+
+/// Registered, and not looked at yet.
+struct News {
+  std::mutex mutex;
+  std::vector<c10::OperatorName> names;
+  std::atomic<bool> any = false;
+};
+
+News& news() {
+  static auto* all = new News;
+  return *all;
+}
+
+/// Called under the dispatcher's lock: kernels are registered later.
+class Listener final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle& op) override {
+    const auto& formals = op.schema().arguments();
+    if (is_libtorchs(op.operator_name().name) || !(std::any_of(formals.begin(), formals.end(), graph::is_written) || writes_unsaid(op))) return;
+    {
+      std::lock_guard<std::mutex> lock(news().mutex);
+      news().names.push_back(op.operator_name());
+      news().any = true;
+    }
+    note_all_written();
+  }
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    std::lock_guard<std::mutex> lock(news().mutex);
+    std::erase(news().names, op.operator_name());
+  }
+};
+
+void watch(const c10::OperatorHandle& op) {
+  static auto* handles = new std::vector<c10::RegistrationHandleRAII>;  // of the process
+  auto add = [&](DispatchKey key, auto kernel) {
+    if (!op.hasKernelForDispatchKey(key)) handles->push_back(c10::Dispatcher::singleton().registerImpl(op.operator_name(), key, std::move(kernel), std::nullopt, nullptr, "dynrun"));
+  };
+  add(DispatchKey::ADInplaceOrView, c10::KernelFunction::makeFromBoxedFunction<&run_and_note>());
+  if (!op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || op.hasKernelForDispatchKey(DispatchKey::Autograd)) return;
+  for (DispatchKey key : {DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA}) add(key, c10::KernelFunction::makeFromBoxedFunction<&run_composite_and_note>());
+}
+
+}  // namespace
+
+bool writes_unsaid(const c10::OperatorHandle& op) {
+  const std::string_view name = op.operator_name().name;
+  const auto& formals = op.schema().arguments();
+  if (is_libtorchs(name) || !(op.schema().returns().empty() || name.ends_with('_'))) return false;
+  return std::any_of(formals.begin(), formals.end(), holds_tensors) &&
+         std::none_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; });
+}
+
+void watch_operators() {
+  static const auto* handle = new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+  (void)handle;
+}
+
+void watch_new_operators() {
+  if (!news().any) return;
+  std::vector<c10::OperatorName> names;
+  {
+    std::lock_guard<std::mutex> lock(news().mutex);
+    names.swap(news().names);
+    news().any = false;
+  }
+  for (const c10::OperatorName& name : names) {
+    if (const auto op = c10::Dispatcher::singleton().findSchema(name)) watch(*op);
+  }
+}
+
+}  // namespace dynrun::guards
