@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "engine/module.h"
 #include "engine/steady_frames.h"
-#include "guards/extension_operators.h"
+#include "guards/unversioned_operators.h"
 #include "guards/extensions.h"
 #include "guards/storage_watch.h"
 #include "guards/tensor_converter.h"

@@ -3,10 +3,11 @@
 #include "graph/writes.h"
 #include "guards/storage_watch.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/RedispatchFunctions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/batch_norm_native.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 namespace dynrun::guards {
 
@@ -19,35 +20,34 @@ bool is_training_flag(const c10::Argument& argument) { return argument.name() ==
 
 namespace {
 
-void note(const std::optional<at::Tensor>& tensor) {
-  if (tensor && tensor->defined()) note_written(*tensor);
-}
-
-/// What it is made of calls the dispatcher itself, as without this kernel.
-at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean,
-                      const std::optional<at::Tensor>& variance, bool training, double momentum, double eps, bool cudnn) {
-  at::Tensor result = at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, eps, cudnn);
-  if (training) note(mean), note(variance);
-  return result;
+void note(const at::Tensor& tensor) {
+  if (tensor.defined()) note_written(tensor);
 }
 
 void run_rest(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) { op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack); }
 
-/// What the operator's schema says that it writes.
-std::vector<at::Tensor> written_by(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  std::vector<at::Tensor> written;
-  graph::visit_written(op, stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor& tensor) { written.push_back(tensor); });
-  return written;
+/// A norm of batches, or a part of one: it writes running statistics, but for one that is told not to train.
+void run_norm(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const std::vector<c10::Argument>& arguments = op.schema().arguments();
+  std::vector<at::Tensor> statistics;
+  bool trains = true;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    if (is_training_flag(arguments[i])) trains = value.toBool();
+    if (value.isTensor() && is_running_statistic(op.operator_name().name, arguments[i])) statistics.push_back(value.toTensor());
+  }
+  run_rest(op, keys, stack);
+  if (trains) std::for_each(statistics.begin(), statistics.end(), note);
 }
 
-/// A fused step of torch.optim.
-void run_step(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const std::vector<at::Tensor> written = written_by(op, *stack);
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    run_rest(op, keys, stack);
-  }
-  for (const at::Tensor& tensor : written) note(tensor);
+/// What these give lies in the memory of what they are given, with a version counter of its own.
+void run_alias(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  note((*stack)[stack->size() - op.schema().arguments().size()].toTensor());
+  run_rest(op, keys, stack);
+}
+at::Tensor unsafe_view(c10::DispatchKeySet keys, const at::Tensor& self, c10::SymIntArrayRef size) {
+  note(self);
+  return at::redispatch::_unsafe_view_symint(keys & c10::after_ADInplaceOrView_keyset, self, size);
 }
 
 /// A collective of torch.distributed. Its schema does not say what it writes; the names of its arguments do. One that is not waited for
@@ -62,27 +62,26 @@ void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
     else if (arguments[i].name().rfind("input", 0) != 0) graph::collect_tensors(value, written);
   }
   run_rest(op, keys, stack);
-  for (const at::Tensor& tensor : written) is_waited_for ? note(tensor) : give_away(tensor);
+  std::for_each(written.begin(), written.end(), is_waited_for ? note : static_cast<void (*)(const at::Tensor&)>(give_away));
 }
 
 /// A collective that says what it writes, and is waited for elsewhere.
 void run_functional_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const std::vector<at::Tensor> written = written_by(op, *stack);
+  std::vector<at::Tensor> written;
+  graph::visit_written(op, *stack, stack->size() - op.schema().arguments().size(), [&](const at::Tensor& tensor) { written.push_back(tensor); });
   run_rest(op, keys, stack);
-  for (const at::Tensor& tensor : written) give_away(tensor);
+  std::for_each(written.begin(), written.end(), give_away);
 }
 
 }  // namespace
 
-// By device: what an operator is made of goes before a kernel for all of them.
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { m.impl("batch_norm", TORCH_FN(batch_norm)); }
-TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) { m.impl("batch_norm", TORCH_FN(batch_norm)); }
-
 TORCH_LIBRARY_IMPL(aten, ADInplaceOrView, m) {
-  for (const char* name : {"_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adagrad_",
-                           "_fused_adagrad_.tensor_lr", "_amp_foreach_non_finite_check_and_unscale_"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_step>());
+  for (const char* name : {"native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update_stats", "batch_norm_gather_stats",
+                           "batch_norm_gather_stats_with_counts"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_norm>());
   }
+  for (const char* name : {"unsafe_split.Tensor", "unsafe_split_with_sizes"}) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_alias>());
+  m.impl("_unsafe_view", TORCH_FN(unsafe_view));
 }
 
 TORCH_LIBRARY_IMPL(c10d, ADInplaceOrView, m) {

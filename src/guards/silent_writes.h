@@ -1,7 +1,8 @@
 #pragma once
-// Operators that write tensors without moving their version counters: batch norms in training mode their running statistics, torch.optim's
-// fused steps the parameters, torch.distributed's collectives what they are given. Kernels in the dispatcher count such writes for what was
-// folded (storage_watch.h), wherever they come from; runs of segments go past the dispatcher's upper keys, and count theirs themselves.
+// Operators that write tensors without moving their version counters, and whose schemas do not say so, or not what they do: batch norms in
+// training mode their running statistics, torch.distributed's collectives what they are given; and those that give a second way to the same
+// memory. Kernels in the dispatcher count such writes for what was folded (storage_watch.h), wherever they come from; runs of segments go
+// past the dispatcher's upper keys, and count theirs themselves.
 
 #include <ATen/core/function_schema.h>
 

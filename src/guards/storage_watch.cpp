@@ -1,7 +1,7 @@
 #include "guards/storage_watch.h"
 
 #include "guards/address_users.h"
-#include "guards/extension_operators.h"
+#include "guards/unversioned_operators.h"
 #include "guards/torch_python.h"
 #include "python/import.h"
 #include "python/reference.h"
@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace dynrun::guards {
 
@@ -123,26 +124,49 @@ struct Method {
   }
 };
 
+/// Of a tensor, or of each in a sequence.
+void note_all(PyObject* argument, Alias alias) {
+  if (!PyTuple_Check(argument) && !PyList_Check(argument)) return note(argument, alias);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); i++) note(PySequence_Fast_GET_ITEM(argument, i), alias);
+}
+
+/// The definition of a function of torch._C, which its object shares; null where it takes its arguments in no way of these.
+PyMethodDef* definition_of(PyObject* module, const char* name, int flags) {
+  python::Ref function = python::Ref::steal(PyObject_GetAttrString(module, name));
+  PyErr_Clear();
+  if (!function || !PyCFunction_CheckExact(function.get())) return nullptr;
+  PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function.get())->m_ml;
+  return (method->ml_flags & ~METH_STATIC) == flags ? method : nullptr;
+}
+
 /// The same for a function of torch._C that is given tensors.
-template <int kIndex>
+template <int kIndex, Alias kAlias>
 struct Function {
   static inline PyCFunctionWithKeywords original = nullptr;
   static PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) note(PyTuple_GET_ITEM(arguments, i), Alias::kAddress);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) note_all(PyTuple_GET_ITEM(arguments, i), kAlias);
     PyObject *name, *value;
-    for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &value);) note(value, Alias::kAddress);
+    for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &value);) note_all(value, kAlias);
     return original(self, arguments, keywords);
   }
   static void install(PyObject* module, const char* name) {
-    python::Ref function = python::Ref::steal(PyObject_GetAttrString(module, name));
-    PyErr_Clear();
-    if (!function || !PyCFunction_CheckExact(function.get())) return;
-    PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(function.get())->m_ml;
-    if ((method->ml_flags & ~METH_STATIC) != (METH_VARARGS | METH_KEYWORDS)) return;
+    PyMethodDef* method = definition_of(module, name, METH_VARARGS | METH_KEYWORDS);
+    if (method == nullptr) return;
     original = reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(method->ml_meth));
     method->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call));
   }
 };
+
+/// A mode's handler writes without moving version counters. Those of torch's own, which have a key, write nothing that a program has.
+PyCFunction original_pop_mode = nullptr;
+PyObject* pop_mode(PyObject* self, PyObject* key) {
+  PyObject* mode = original_pop_mode(self, key);
+  if (mode == nullptr) return mode;
+  const python::Ref of_torch = python::Ref::steal(PyObject_GetAttrString(mode, "_mode_key"));
+  PyErr_Clear();
+  if (!of_torch || of_torch.get() == Py_None) note_all_written();
+  return mode;
+}
 
 /// What gives away where a storage lies, or a way back to it that holds nothing; and what writes it, however the program came by it.
 void watch_storage_methods(PyTypeObject* type) {
@@ -199,18 +223,13 @@ void watch_storage_aliases() {
   python::Ref storages = python::Ref::steal(PyObject_GetAttrString(module.get(), "StorageBase"));
   if (storages) watch_storage_methods(reinterpret_cast<PyTypeObject*>(storages.get()));
   PyErr_Clear();
-  Function<0>::install(module.get(), "_to_dlpack");
-  Function<1>::install(module.get(), "_to_dlpack_versioned");
-  // Called by themselves these write running statistics, which no version counter tells (see silent_writes.h).
-  const python::Ref functions = python::Ref::steal(PyObject_GetAttrString(module.get(), "_VariableFunctions"));
+  Function<0, Alias::kAddress>::install(module.get(), "_to_dlpack");
+  Function<1, Alias::kAddress>::install(module.get(), "_to_dlpack_versioned");
+  Function<2, Alias::kAddress>::install(module.get(), "_data_address");
+  const python::Ref autograd = python::Ref::steal(PyObject_GetAttrString(module.get(), "_autograd"));
+  if (autograd) Function<3, Alias::kCounted>::install(autograd.get(), "_unsafe_set_version_counter");
+  if (PyMethodDef* pop = definition_of(module.get(), "_pop_torch_dispatch_stack", METH_O)) original_pop_mode = std::exchange(pop->ml_meth, &pop_mode);
   PyErr_Clear();
-  if (!functions) return;
-  Function<2>::install(functions.get(), "native_batch_norm");
-  Function<3>::install(functions.get(), "_native_batch_norm_legit");
-  Function<4>::install(functions.get(), "cudnn_batch_norm");
-  Function<5>::install(functions.get(), "batch_norm_update_stats");
-  Function<6>::install(functions.get(), "batch_norm_gather_stats");
-  Function<7>::install(functions.get(), "batch_norm_gather_stats_with_counts");
 }
 
 void watch_storage(const at::Tensor& tensor) {

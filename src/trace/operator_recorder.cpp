@@ -2,7 +2,7 @@
 
 #include "graph/operators.h"
 #include "graph/visit.h"
-#include "guards/extension_operators.h"
+#include "guards/unversioned_operators.h"
 #include "trace/autocast.h"
 #include "trace/operator_traits.h"
 

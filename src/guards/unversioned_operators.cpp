@@ -1,4 +1,4 @@
-#include "guards/extension_operators.h"
+#include "guards/unversioned_operators.h"
 
 #include "graph/writes.h"
 #include "guards/storage_watch.h"
@@ -21,6 +21,9 @@ namespace {
 using c10::DispatchKey;
 
 bool is_libtorchs(std::string_view name) { return name.rfind("aten::", 0) == 0 || name.rfind("prim::", 0) == 0 || name.rfind("prims::", 0) == 0; }
+
+/// These move version counters themselves, or write no element.
+bool needs_no_watch(std::string_view name) { return name.rfind("aten::_foreach_", 0) == 0 || name == "aten::record_stream" || name == "aten::detach_"; }
 
 bool holds_tensors(const c10::Argument& formal) { return formal.type()->str().find("Tensor") != std::string::npos; }
 
@@ -70,7 +73,7 @@ class Listener final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override {
     const auto& formals = op.schema().arguments();
-    if (is_libtorchs(op.operator_name().name) || !(std::any_of(formals.begin(), formals.end(), graph::is_written) || writes_unsaid(op))) return;
+    if (!std::any_of(formals.begin(), formals.end(), graph::is_written) && !writes_unsaid(op)) return;
     {
       std::lock_guard<std::mutex> lock(news().mutex);
       news().names.push_back(op.operator_name());
@@ -84,13 +87,17 @@ class Listener final : public c10::OpRegistrationListener {
   }
 };
 
+/// Composite ones of libtorch's are made of operators that are watched.
 void watch(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  const bool composite = op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+  if (needs_no_watch(name) || (composite && is_libtorchs(name))) return;
   static auto* handles = new std::vector<c10::RegistrationHandleRAII>;  // of the process
   auto add = [&](DispatchKey key, auto kernel) {
     if (!op.hasKernelForDispatchKey(key)) handles->push_back(c10::Dispatcher::singleton().registerImpl(op.operator_name(), key, std::move(kernel), std::nullopt, nullptr, "dynrun"));
   };
   add(DispatchKey::ADInplaceOrView, c10::KernelFunction::makeFromBoxedFunction<&run_and_note>());
-  if (!op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || op.hasKernelForDispatchKey(DispatchKey::Autograd)) return;
+  if (!composite || op.hasKernelForDispatchKey(DispatchKey::Autograd)) return;
   for (DispatchKey key : {DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA}) add(key, c10::KernelFunction::makeFromBoxedFunction<&run_composite_and_note>());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Operators of other libraries (TORCH_LIBRARY). Their kernels write through pointers, and unlike libtorch's own nothing moves the version
-// counters of what their schemas say that they write, or do not even say. Kernels in the dispatcher count such writes for what was folded.
+// Operators that write what they are given while nothing moves its version counter: some of libtorch's own, and those of other libraries
+// (TORCH_LIBRARY), whose schemas may not even say so. Kernels in the dispatcher count such writes for what was folded (storage_watch.h).
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
