@@ -36,24 +36,35 @@ std::vector<at::Tensor> written_by(const c10::OperatorHandle& op, const torch::j
   return written;
 }
 
-void note(const std::vector<at::Tensor>& written) {
-  for (const at::Tensor& tensor : written) {
-    if (tensor.defined()) note_written(tensor);
+/// Counts the writes when the operator has ended, well or not.
+class Written {
+ public:
+  Written(const c10::OperatorHandle& op, const torch::jit::Stack& stack) : tensors_(written_by(op, stack)) {}
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+  ~Written() {
+    for (const at::Tensor& tensor : tensors_) {
+      if (tensor.defined()) note_written(tensor);
+    }
   }
-}
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
 
 void run_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const std::vector<at::Tensor> written = written_by(op, *stack);
+  const Written written(op, *stack);
   op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-  note(written);
 }
 
-/// One that has a kernel for all keys alike, those of autograd too, which nothing below these is asked for.
-void run_composite_and_note(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const std::vector<at::Tensor> written = written_by(op, *stack);
-  const bool has_own = op.hasKernelForDispatchKey(DispatchKey::Autograd);  // registered after all
-  op.callBoxedForDispatchKey(has_own ? DispatchKey::Autograd : DispatchKey::CompositeImplicitAutograd, *stack);
-  note(written);
+/// One that has a kernel for all keys alike, those of autograd too, which nothing below these is asked for: unless its library has gone, and
+/// another has brought it with other kernels.
+void run_composite_and_note(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const Written written(op, *stack);
+  for (DispatchKey key : {DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd}) {
+    if (op.hasKernelForDispatchKey(key)) return op.callBoxedForDispatchKey(key, *stack);
+  }
+  op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 
 /// Registered, and not looked at yet.
@@ -124,6 +135,8 @@ void watch_new_operators() {
     names.swap(news().names);
     news().any = false;
   }
+  static std::mutex one_at_a_time;
+  std::lock_guard<std::mutex> lock(one_at_a_time);
   for (const c10::OperatorName& name : names) {
     if (const auto op = c10::Dispatcher::singleton().findSchema(name)) watch(*op);
   }
