@@ -6,6 +6,7 @@
 #include <ATen/core/boxing/KernelFunction.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -20,7 +21,11 @@ namespace {
 
 using c10::DispatchKey;
 
-bool is_libtorchs(std::string_view name) { return name.rfind("aten::", 0) == 0 || name.rfind("prim::", 0) == 0 || name.rfind("prims::", 0) == 0; }
+constexpr std::array<std::string_view, 4> kKnown = {"aten::", "prim::", "prims::", "dynrun::"};  // their schemas say what they write
+
+bool is_known(std::string_view name) {
+  return std::any_of(kKnown.begin(), kKnown.end(), [&](std::string_view library) { return name.starts_with(library); });
+}
 
 /// These move version counters themselves, or write no element.
 bool needs_no_watch(std::string_view name) { return name.rfind("aten::_foreach_", 0) == 0 || name == "aten::record_stream" || name == "aten::detach_"; }
@@ -98,11 +103,11 @@ class Listener final : public c10::OpRegistrationListener {
   }
 };
 
-/// Composite ones of libtorch's are made of operators that are watched.
+/// Composite ones among the known are made of operators that are watched.
 void watch(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   const bool composite = op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
-  if (needs_no_watch(name) || (composite && is_libtorchs(name))) return;
+  if (needs_no_watch(name) || (composite && is_known(name))) return;
   static auto* handles = new std::vector<c10::RegistrationHandleRAII>;  // of the process
   auto add = [&](DispatchKey key, auto kernel) {
     if (!op.hasKernelForDispatchKey(key)) handles->push_back(c10::Dispatcher::singleton().registerImpl(op.operator_name(), key, std::move(kernel), std::nullopt, nullptr, "dynrun"));
@@ -117,7 +122,7 @@ void watch(const c10::OperatorHandle& op) {
 bool writes_unsaid(const c10::OperatorHandle& op) {
   const std::string_view name = op.operator_name().name;
   const auto& formals = op.schema().arguments();
-  if (is_libtorchs(name) || !(op.schema().returns().empty() || name.ends_with('_'))) return false;
+  if (is_known(name) || !(op.schema().returns().empty() || name.ends_with('_'))) return false;
   return std::any_of(formals.begin(), formals.end(), holds_tensors) &&
          std::none_of(formals.begin(), formals.end(), [](const c10::Argument& formal) { return formal.alias_info() != nullptr; });
 }
