@@ -550,12 +550,15 @@ Flow Recorder::load_super_attr(vm::Activation& activation, const Instruction& in
   SourceId path = guards_.read(SourceKind::kSuperAttribute, class_source, 0, name, type);
   // Found behind `type` in the MRO of type(self): read again by the guards, and any change to the MRO changes the class.
   guards_.note_type_lookup(start, name, _PyType_Lookup(start, name));
-  if (PyObject* raw = guards::attribute_behind(start, reinterpret_cast<PyTypeObject*>(type), name); raw && Py_TYPE(raw) == &PyProperty_Type) {
+  PyObject* const raw = guards::attribute_behind(start, reinterpret_cast<PyTypeObject*>(type), name);
+  if (raw && Py_TYPE(raw) == &PyProperty_Type) {
     PyObject* getter = reinterpret_cast<PyObject**>(raw + 1)[0];
     if (of_class || !getter || !PyFunction_Check(getter) || !learn_external(getter, guards_.read(SourceKind::kPropertyGetter, path, 0, nullptr)))
       return cut(BreakId::k_opaque_operation, "super()");
     return push(activation, in, getter, {self}, 1, nullptr, 3, vm::Continuation::kPushResult, nullptr, in.argument & 1);
   }
+  // Python code, which runs when the attribute is read.
+  if (raw && Py_TYPE(raw)->tp_descr_get && PyType_HasFeature(Py_TYPE(raw), Py_TPFLAGS_HEAPTYPE)) return cut(BreakId::k_opaque_operation, "super()");
   Ref bound = Ref::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), type, self, nullptr));
   Ref value = bound ? Ref::steal(PyObject_GetAttr(bound.get(), name)) : Ref();
   if (!value) {

@@ -8,6 +8,7 @@
 // A live value of either kind is an object of its own: its identity is its provenance.
 
 #include "guards/torch_python.h"
+#include "python/import.h"
 #include "python/numbers.h"
 #include "python/text.h"
 #include "trace/recorder.h"
@@ -214,6 +215,10 @@ Flow Recorder::push_late(vm::Activation& activation, PyObject* callee, std::vect
 /// The text of a tensor is made by torch's own code, which reads nothing but the tensor and the print options.
 bool Recorder::tensor_text_is_plain(PyObject* tensor) {
   if (!guards::is_plain_tensor(tensor) || !resolve(tensor) || vm::current_machine() != &machine_) return false;
+  const Ref module = python::import_module("torch._tensor_str");
+  const Ref options = module ? Ref::steal(PyObject_GetAttrString(module.get(), "PRINT_OPTS")) : Ref();
+  PyErr_Clear();
+  if (!options || reaches_writes({module, options})) return false;  // the text would be made before they are written
   for (const char* text : {"__repr__", "__str__", "__format__"}) {
     Ref name = Ref::steal(PyUnicode_InternFromString(text));
     PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name.get());
