@@ -288,6 +288,7 @@ bool Interpreter::unwind(bool add_traceback) {
 // The top frame goes to CPython's evaluator, in a C call of its own; its caller goes on here with the result.
 bool Interpreter::hand_over() {
   if (borrowed && top == base) return false;
+  if (observer && tracing_switched()) std::exchange(observer, nullptr)->interrupted(*this);  // its own frame may go
   python::Frame* frame = top->frame;
   if (top->code->supported) {
     const Instruction& next = top->code->instructions[top->pc];
