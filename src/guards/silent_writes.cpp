@@ -20,10 +20,6 @@ bool is_training_flag(const c10::Argument& argument) { return argument.name() ==
 
 namespace {
 
-void note(const at::Tensor& tensor) {
-  if (tensor.defined()) note_written(tensor);
-}
-
 void run_rest(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) { op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack); }
 
 /// A norm of batches, or a part of one: it writes running statistics, but for one that is told not to train.
@@ -37,16 +33,16 @@ void run_norm(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     if (value.isTensor() && is_running_statistic(op.operator_name().name, arguments[i])) statistics.push_back(value.toTensor());
   }
   run_rest(op, keys, stack);
-  if (trains) std::for_each(statistics.begin(), statistics.end(), note);
+  if (trains) std::for_each(statistics.begin(), statistics.end(), note_written);
 }
 
 /// What these give lies in the memory of what they are given, with a version counter of its own.
 void run_alias(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  note((*stack)[stack->size() - op.schema().arguments().size()].toTensor());
+  note_written((*stack)[stack->size() - op.schema().arguments().size()].toTensor());
   run_rest(op, keys, stack);
 }
 at::Tensor unsafe_view(c10::DispatchKeySet keys, const at::Tensor& self, c10::SymIntArrayRef size) {
-  note(self);
+  note_written(self);
   return at::redispatch::_unsafe_view_symint(keys & c10::after_ADInplaceOrView_keyset, self, size);
 }
 
@@ -62,7 +58,7 @@ void run_collective(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
     else if (arguments[i].name().rfind("input", 0) != 0) graph::collect_tensors(value, written);
   }
   run_rest(op, keys, stack);
-  std::for_each(written.begin(), written.end(), is_waited_for ? note : static_cast<void (*)(const at::Tensor&)>(give_away));
+  std::for_each(written.begin(), written.end(), is_waited_for ? note_written : give_away);
 }
 
 /// A collective that says what it writes, and is waited for elsewhere.

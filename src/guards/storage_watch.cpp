@@ -251,7 +251,7 @@ void note_all_written() {
 }
 
 void give_away(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) return;
+  if (!tensor.has_storage()) return;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   std::lock_guard<std::mutex> lock(mutex);
   given_away().add(storage);

@@ -14,7 +14,7 @@ void watch_storage_aliases();
 
 /// Starts counting the aliases made of `tensor`'s storage, which must stay alive while it is asked about.
 void watch_storage(const at::Tensor& tensor);
-/// Counts a write that moves no version counter like such an alias. Needs no GIL.
+/// Counts a write that moves no version counter like such an alias. The tensor may be undefined. Needs no GIL.
 void note_written(const at::Tensor& tensor);
 /// Counts such a write of every storage that is watched. Needs no GIL.
 void note_all_written();

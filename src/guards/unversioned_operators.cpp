@@ -47,11 +47,7 @@ class Written {
   Written(const c10::OperatorHandle& op, const torch::jit::Stack& stack) : tensors_(written_by(op, stack)) {}
   Written(const Written&) = delete;
   Written& operator=(const Written&) = delete;
-  ~Written() {
-    for (const at::Tensor& tensor : tensors_) {
-      if (tensor.defined()) note_written(tensor);
-    }
-  }
+  ~Written() { std::for_each(tensors_.begin(), tensors_.end(), note_written); }
 
  private:
   std::vector<at::Tensor> tensors_;
